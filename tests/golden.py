@@ -294,6 +294,7 @@ def cases() -> Iterator[Case]:
     yield from of_row_functions()
     yield from of_segment_row_functions()
     yield from of_exact_sums()
+    yield from of_exact_scans()
     yield from of_bounds()
     yield from of_instructions()
     yield from of_matrices()
@@ -481,7 +482,18 @@ def of_products() -> Iterator[Case]:
                 block=block,
                 dtype="float64",
             )
+        for axis, shapes in AXES[:3]:
+            yield case("products", operation, dtype, "wide", shapes, axis=axis, dtype="float64")
+        yield case("products", operation, dtype, "wide", [(2, n) for n in around(1 << 18)], axis=1)
+        yield from ragged_products(operation, dtype, "products")
     yield case("products", "dot", "binary64", "wide", around(1 << 22), block=32, dtype="float64")
+
+
+def ragged_products(operation: str, dtype: str, file: str) -> Iterator[Case]:
+    for kind in ("short", "mixed", "empty"):
+        yield case(
+            file, f"segment_{operation}", dtype, "wide", RAGGED[kind][:2], layout=f"ragged {kind}", dtype="float64"
+        )  # fmt: skip
 
 
 def of_variances() -> Iterator[Case]:
@@ -550,6 +562,31 @@ def of_exact_sums() -> Iterator[Case]:
         if operation != "fdot":  # products of inf and of -inf have no exact sum
             yield case("exact", operation, dtype, "special", FEW)
         yield case("exact", operation, dtype, "wide", FEW, layout="strided")
+        if operation in ("fdot", "fnorm"):
+            for axis, shapes in AXES[:3]:
+                for target in (None, "float64"):
+                    yield case("exact", operation, dtype, "wide", shapes, axis=axis, dtype=target)
+            yield from ragged_products(operation, dtype, "exact")
+
+
+def of_exact_scans() -> Iterator[Case]:
+    for dtype in FORMATS:
+        for kind in ("ordinary", "wide", "cancelling", "special"):
+            for target in (None, "float16", "float64"):
+                yield case("exact", "fcumsum", dtype, kind, (*FEW, 300_001), dtype=target)
+        for way in ({"exclusive": True}, {"reverse": True}):
+            yield case("exact", "fcumsum", dtype, "wide", (*FEW, 300_001), **way)
+        yield case("exact", "fcumsum", dtype, "wide", [(9, 33), (3, 1025)], axis=0)
+        yield case("exact", "fcumsum", dtype, "wide", [(9, 33), (3, 1025)], axis=-1, dtype="float64")
+        yield case(
+            "exact",
+            "segment_fcumsum",
+            dtype,
+            "wide",
+            RAGGED["mixed"][:2],
+            layout="ragged mixed",
+            dtype="float64",
+        )
 
 
 def of_bounds() -> Iterator[Case]:
@@ -774,7 +811,7 @@ def _options(each: Case) -> Row:
 
 def _reduction(each: Case, shape: Shape, place: Host) -> Any:
     arrays = [laid(each, shape, place)]
-    if each.operation in ("dot", "fdot", "dot_error_bound"):
+    if each.operation.removeprefix("segment_") in ("dot", "fdot", "dot_error_bound"):
         arrays.append(laid(each, shape, place, "y"))
     if each.layout.startswith("ragged"):
         edges = offsets(each.layout.split()[1], shape[0])

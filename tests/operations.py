@@ -112,7 +112,7 @@ def _mass(x: Group, *y: Group) -> Fraction:
 
 ROWS: dict[str, Row] = {
     "sum": Row(_sum, _mass), "mean": Row(_mean, _mass), "dot": Row(_dot, _mass), "norm": Row(_norm, _norm),
-    "cumsum": Row(_sum, _mass), "var": Row(_var, _var), "std": Row(_std, _std),
+    "cumsum": Row(_sum, _mass), "fcumsum": Row(_sum), "var": Row(_var, _var), "std": Row(_std, _std),
     "softmax": Row(_softmax, lambda x: _softmax(x) * _reach(x)), "log_softmax": Row(_log_softmax, _reach), "logsumexp": Row(_logsumexp, _reach, -math.inf),
     "rms_norm": Row(_rms_norm, lambda x: Fraction(3)), "layer_norm": Row(_layer_norm, lambda x: Fraction(1)),
     "normalize": Row(lambda x: x[0] / _norm(x), lambda x: Fraction(1)),

@@ -42,6 +42,7 @@ from tcu.gpu.compiler import read_sources
 from tcu.model.elements import Elements
 from tcu.model.execute import execute
 from tcu.ops import OPERATIONS
+from tcu.ops.layout import Along, Ragged, Whole
 from tcu.plan import (
     DEFAULT_VARIANT,
     OWN_VARIANTS,
@@ -173,8 +174,10 @@ def is_served(each: Case) -> bool:
     if not VARIANTS[variant].reproducible:
         return False
     operation = OPERATIONS.get(each.operation.removeprefix("segment_"))
-    if operation is not None and not operation.on_gpu:
-        return False
+    if operation is not None:
+        layout = Ragged if each.layout.startswith("ragged") else Along if "axis" in each.given else Whole
+        if layout not in operation.on_gpu and not (layout is Whole and Along in operation.on_gpu):
+            return False
     if each.layout.startswith("ragged"):
         return variant in OWN_VARIANTS
     if "axis" in each.given:

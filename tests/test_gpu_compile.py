@@ -668,16 +668,20 @@ def test_what_scans_of_columns_ask_for_compiles(
 @pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
 @pytest.mark.parametrize(
-    ("n", "groups", "stride"), [(100, 9, 104), (5000, 8000, None), (1 << 24, 3, 1 << 24)]
-)
-def test_what_variances_ask_for_compiles(
-    n: int, groups: int, stride: int | None, element: str, capability: tuple[int, int]
+    ("n", "groups", "stride", "term"),
+    [
+        (100, 9, 104, "moments"), (5000, 8000, None, "moments"), (1 << 24, 3, 1 << 24, "moments"),
+        (100, 9, 104, "product"), (1 << 24, 3, 1 << 24, "product"), (5000, 8000, None, "square"), (3000, 9000, 3001, "product"),
+    ],
+)  # fmt: skip
+def test_what_variances_dot_products_and_norms_ask_for_compiles(
+    n: int, groups: int, stride: int | None, term: Any, element: str, capability: tuple[int, int]
 ) -> None:
     nvrtc_or_skip()
     gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132)
     recipe = moments.moments_recipe(
         make_dot_plan(n, get_format(element)), groups, get_format("binary32"), gpu, correction=1.0, root=True,
-        stride=stride, aligned=stride is not None,
+        stride=stride, aligned=stride == 1 << 24, term=term,
     )  # fmt: skip
     for choice in recipe.kernels:
         assert ".local" not in asked_for(choice, capability)

@@ -1790,7 +1790,7 @@ def test_variances_of_segments(host: HostGpu, dtype: str) -> None:
     [
         ("second[i] = __fma_rn(d, d, second[i]);", "second[i] = __fma_rn(d, d, first[i]);"),
         ("const double d = i < count ?", "const double d = true ?"),
-        ("return length ? to_binary64(*data) : 0;", "return length ? to_binary64(data[length - 1]) : 0;"),
+        ("length ? to_binary64(*data) : 0;", "length ? to_binary64(data[length - 1]) : 0;"),
         ("const double all = warp::sum_of_tiles<WIDTH, 1>(first);", "const double all = first[0];"),
         ("min(own.length - at, size)", "size"),
     ],
@@ -1807,3 +1807,99 @@ def test_an_error_in_variances_is_seen(host: HostGpu, right: str, wrong: str) ->
         host, "moments", right, wrong, run, np.concatenate([wanted, tcu.var(x[:900].reshape(9, 100), 1)])
     )
     assert found
+
+
+# ---- dot products and norms of rows, norms of segments: the same kernel ----
+
+
+def products(
+    host: HostGpu,
+    x: Any,
+    y: Any = None,
+    offsets: Any = None,
+    *,
+    shift: int = 0,
+    gap: int = 0,
+    block: int = 256,
+) -> Any:
+    """Of the rows of one array or two, ``gap`` numbers apart, or of the segments of a line; in binary64."""
+    element, target = format_of(x.dtype), get_format("binary64")
+    rows, n = (len(offsets) - 1, x.size) if offsets is not None else x.shape
+    lines = [
+        each if offsets is not None else np.pad(each, ((0, 0), (0, gap))).reshape(-1)
+        for each in ((x,) if y is None else (x, y))
+    ]
+    between = -lines[0].size % (16 // x.itemsize)  # so that both begin alike
+    place, host.readable = placed(np.concatenate([lines[0], np.zeros(between, x.dtype), lines[-1]]), shift)
+    second = place.ctypes.data + (lines[0].size + between) * x.itemsize
+    edges = np.ascontiguousarray([0] if offsets is None else offsets, np.int64)
+    result = Result(rows, target.dtype)
+    stride = None if offsets is not None else n + gap
+    aligned = shift * x.itemsize % 16 == 0 and (stride or 0) * x.itemsize % 16 == 0
+    recipe = moments.moments_recipe(
+        make_dot_plan(n, element, block), rows, target, host.gpu, root=y is None, stride=stride,
+        aligned=aligned and stride is not None, term="square" if y is None else "product",
+    )  # fmt: skip
+    host.launches.clear()
+    Launch(recipe, host.gpu).start(
+        place.ctypes.data, edges.ctypes.data if y is None else second, result.array.ctypes.data, 0, 0
+    )
+    result.check()
+    return result.array
+
+
+@pytest.mark.slow(2)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_dot_products_and_norms_of_rows(host: HostGpu, dtype: str) -> None:
+    rng, kind = np.random.default_rng(9), get_format(dtype).dtype
+    for shape, block in (
+        ((5, 0), 256), ((7, 1), 256), ((40, 33), 256), ((9, 129), 96), ((3, 700), 32), ((2, 4096), 256), ((1, 9001), 64),
+        ((1, 20_000), 256),
+    ):  # fmt: skip
+        x, y = (numbers_of(rng, "spread", int(np.prod(shape)), kind).reshape(shape) for _ in "xy")
+        for shift, gap in ((0, 0), (1, 3)):
+            with np.errstate(all="ignore"):
+                wanted = tcu.dot(x, y, 1, block=block, dtype="float64")
+                root = tcu.norm(x, 1, block=block, dtype="float64")
+            assert alike(products(host, x, y, shift=shift, gap=gap, block=block), wanted), (shape, shift)
+            assert alike(products(host, x, shift=shift, gap=gap, block=block), root), (shape, shift)
+
+
+@pytest.mark.slow(2)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_norms_of_segments(host: HostGpu, dtype: str) -> None:
+    rng, kind = np.random.default_rng(10), get_format(dtype).dtype
+    for mean, longs in ((3, (2500,)), (40, (9000, 17_000))):
+        offsets = ragged(rng, mean, 9000, longs)
+        offsets[0] = 0
+        x = numbers_of(rng, "spread", int(offsets[-1]), kind)
+        with np.errstate(all="ignore"):
+            wanted = tcu.segment_norm(x, offsets, dtype="float64")
+        assert alike(products(host, x, offsets=offsets, shift=int(rng.integers(8))), wanted), mean
+        wrong = offsets.copy()
+        wrong[5], wrong[9] = x.size + 3, -4
+        found, bad = products(host, x, offsets=wrong), [4, 5, 8, 9]
+        assert np.isnan(found[bad]).all()
+        assert alike(np.delete(found, bad), np.delete(wanted, bad))
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("TERM == PRODUCT ? to_binary64(y.codes[i]) : number", "number"),
+        ("static_cast<const Code*>(p.other) + begin", "static_cast<const Code*>(p.other)"),
+        ("y[i] = load::ask(other, length, at);", "y[i] = load::ask(data, length, at);"),
+        ("own.other + at, min", "own.other, min"),
+    ],
+)
+def test_an_error_in_products_of_rows_is_seen(host: HostGpu, right: str, wrong: str) -> None:
+    rng = np.random.default_rng(8)
+    x, y = rng.standard_normal((2, 2, 9000)).astype(np.float32)
+    wanted = np.concatenate(
+        [tcu.dot(x, y, 1, dtype="float64"), tcu.dot(x[:, :50], y[:, :50], 1, dtype="float64")]
+    )
+
+    def run() -> Any:
+        return np.concatenate([products(host, x, y), products(host, x[:, :50], y[:, :50])])
+
+    assert complaint_about(host, "moments", right, wrong, run, wanted)

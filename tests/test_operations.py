@@ -128,8 +128,14 @@ def test_a_group_has_the_bits_that_it_has_alone(cell: Any) -> None:
 
 def test_functions_of_segments_give_each_what_it_has_alone() -> None:
     x, offsets = np.random.default_rng(5).standard_normal(70).astype(np.float16), [0, 2, 35, 36, 70]
+    y = x[::-1].copy()
     found = {
         "cumsum": tcu.segment_cumsum(x, offsets),
+        "dot": tcu.segment_dot(x, y, offsets),
+        "fcumsum": tcu.segment_fcumsum(x, offsets),
+        "fdot": tcu.segment_fdot(x, y, offsets),
+        "fnorm": tcu.segment_fnorm(x, offsets),
+        "norm": tcu.segment_norm(x, offsets),
         "fmean": tcu.segment_fmean(x, offsets),
         "fstd": tcu.segment_fstd(x, offsets),
         "fsum": tcu.segment_fsum(x, offsets),
@@ -143,7 +149,8 @@ def test_functions_of_segments_give_each_what_it_has_alone() -> None:
     }
     assert {f"segment_{name}" for name in found} == {name for name in FUNCTIONS if name[:7] == "segment"}
     for name, result in found.items():
-        alone = [getattr(tcu, name)(x[begin:end]) for begin, end in pairwise(offsets)]
+        lines = (x, y)[: len(OPERATIONS[name].operands)]
+        alone = [getattr(tcu, name)(*(line[begin:end] for line in lines)) for begin, end in pairwise(offsets)]
         same(result, np.hstack(alone).astype(result.dtype), name)
 
 
@@ -203,7 +210,13 @@ def test_files_have_the_bits_of_arrays_or_are_refused(cell: Any, dtype: Any, tmp
     one_line = layout.axis is None if scan and isinstance(layout, Along) else True
     if not (served.is_served(operation, type(layout), "files") and one_line):
         words = (
-            "of files takes all numbers, as one line: for axes" if operation.in_parts else "takes whole rows"
+            "of files is not there: map the file"
+            if scan and operation.exact
+            else (
+                "of files takes all numbers, as one line: for axes"
+                if operation.in_parts
+                else "takes whole rows"
+            )
         )
         with pytest.raises(ParameterError, match=f"{operation} {words}"):
             run_on_files(operation, tuple(paths), layout)

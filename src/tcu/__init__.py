@@ -18,6 +18,7 @@ from tcu.surfaces.cross_entropy import cross_entropy as cross_entropy
 from tcu.surfaces.exact_sum import ExactSum as ExactSum
 from tcu.surfaces.functions import cumsum as cumsum
 from tcu.surfaces.functions import dot as dot
+from tcu.surfaces.functions import fcumsum as fcumsum
 from tcu.surfaces.functions import fdot as fdot
 from tcu.surfaces.functions import fmean as fmean
 from tcu.surfaces.functions import fnorm as fnorm
@@ -30,12 +31,17 @@ from tcu.surfaces.functions import mean as mean
 from tcu.surfaces.functions import norm as norm
 from tcu.surfaces.functions import normalize as normalize
 from tcu.surfaces.functions import segment_cumsum as segment_cumsum
+from tcu.surfaces.functions import segment_dot as segment_dot
+from tcu.surfaces.functions import segment_fcumsum as segment_fcumsum
+from tcu.surfaces.functions import segment_fdot as segment_fdot
 from tcu.surfaces.functions import segment_fmean as segment_fmean
+from tcu.surfaces.functions import segment_fnorm as segment_fnorm
 from tcu.surfaces.functions import segment_fstd as segment_fstd
 from tcu.surfaces.functions import segment_fsum as segment_fsum
 from tcu.surfaces.functions import segment_fvar as segment_fvar
 from tcu.surfaces.functions import segment_logsumexp as segment_logsumexp
 from tcu.surfaces.functions import segment_mean as segment_mean
+from tcu.surfaces.functions import segment_norm as segment_norm
 from tcu.surfaces.functions import segment_softmax as segment_softmax
 from tcu.surfaces.functions import segment_std as segment_std
 from tcu.surfaces.functions import segment_sum as segment_sum

@@ -22,12 +22,12 @@ from tcu.engines.host.planned import plan_of
 from tcu.formats.format import Format, format_of, get_format
 from tcu.model.execute import Progress
 from tcu.ops import SUM, Operation
-from tcu.ops.info import SumInfo, sum_info
+from tcu.ops.info import DotInfo, SumInfo, sum_info
 from tcu.ops.result import result_format, round_sum
 from tcu.streams import DEFAULT_MEMORY, Checkpoint, ExactTotal, Magnitudes, PlannedTotal, Total, run
 from tcu.units import get_unit
 
-__all__ = ["Method", "Outcome", "compute", "panel_of", "warn_about"]
+__all__ = ["Method", "Outcome", "compute", "panel_of", "unit_in", "warn_about"]
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Outcome:
         return {
             "n": plan.n,
             "dtype": str(self.elements.format.dtype),
-            "unit": self.info.unit,
+            "unit": unit_in(self.info),
             "variant": plan.variant,
             "chain": plan.chain,
             "block": plan.block,
@@ -187,6 +187,11 @@ def _bound_text(outcome: Outcome) -> str:
     if math.isinf(outcome.bound):
         return "none: an overflow cannot be excluded"
     return f"{short(outcome.bound)}  (absolute)"
+
+
+def unit_in(info: SumInfo | DotInfo) -> str | None:
+    """The unit that has a say in the bits: none where there are no MMAs."""
+    return info.unit if isinstance(info, SumInfo) and info.mmas else None
 
 
 def panel_of(title: str, rows: Sequence[tuple[str, str | Text]]) -> Panel:

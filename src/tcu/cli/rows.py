@@ -13,11 +13,12 @@ import typer
 
 from tcu.cli import options
 from tcu.cli.data import DataElements
+from tcu.cli.outcome import unit_in
 from tcu.cli.output import console, print_json
 from tcu.cli.progress import ProgressBar
 from tcu.errors import DataFileError, ParameterError
 from tcu.ops import SUM, Operation, layout
-from tcu.ops.info import SumInfo
+from tcu.ops.info import DotInfo, SumInfo
 from tcu.ops.layout import reduced_axes
 from tcu.streams import ArraySource, FortranSource, NpySource, expand
 from tcu.surfaces.call import run
@@ -82,8 +83,10 @@ def reduce_along(
     if info is not None:
         plan = info.plan
         chain = "" if plan.chain is None else f"R = {plan.chain}, "
+        unit = unit_in(info)
+        place = "" if unit is None else f", on {unit}"
         screen.print(
-            f"{info.rows:,} {operation}s of {plan.n:,} numbers, by {plan.variant}, {chain}B = {plan.block}, on {info.unit}"
+            f"{np.size(sums):,} {operation}s of {plan.n:,} numbers, by {plan.variant}, {chain}B = {plan.block}{place}"
         )
     screen.print(f"{along.output}: {shape_text(np.shape(sums))} of {sums.dtype}", markup=False)
 
@@ -132,11 +135,15 @@ def save_array(file: Path, array: Any) -> None:
 
 
 def _document(
-    x: npt.NDArray[Any], axes: tuple[int, ...], sums: npt.NDArray[Any], info: SumInfo | None, file: Path
+    x: npt.NDArray[Any],
+    axes: tuple[int, ...],
+    sums: npt.NDArray[Any],
+    info: SumInfo | DotInfo | None,
+    file: Path,
 ) -> dict[str, Any]:
     how = {} if info is None else {
-        "unit": info.unit, "variant": info.plan.variant, "chain": info.plan.chain, "block": info.plan.block,
-        "n": info.plan.n, "rows": info.rows, "mmas": info.mmas, "levels": info.levels,
+        "unit": unit_in(info), "variant": info.plan.variant, "chain": info.plan.chain, "block": info.plan.block,
+        "n": info.plan.n, "rows": sums.size, "mmas": info.plan.mmas_of(sums.size), "levels": info.levels,
     }  # fmt: skip
     return {
         "shape": list(x.shape), "dtype": str(x.dtype), "axes": list(axes), **how, "output": str(file),

@@ -170,7 +170,11 @@ def _comparison(elements: DataElements, exact: float, rows: list[Row], best: flo
     documents: list[dict[str, Any]] = []
     for method, outcome in rows:
         if isinstance(outcome, Outcome):
-            document = outcome.document() | {"best": outcome.relative_error == best, "reason": None}
+            document = outcome.document() | {
+                "unit": outcome.info.unit,
+                "best": outcome.relative_error == best,
+                "reason": None,
+            }
             documents.append({key: document[key] for key in document if key not in _OF_ALL})
         else:
             documents.append(

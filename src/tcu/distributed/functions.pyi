@@ -10,6 +10,7 @@ from tcu.units import Unit
 __all__ = [
     "cumsum",
     "dot",
+    "fcumsum",
     "fdot",
     "fmean",
     "fnorm",
@@ -79,7 +80,9 @@ def cumsum(
 def dot(
     x: Any,
     y: Any,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
     *,
+    keepdims: bool = False,
     block: int | None = None,
     dtype: npt.DTypeLike | Any = None,
     group: Any = None,
@@ -96,6 +99,9 @@ def dot(
     x, y:
         This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose device
         mesh says who has the rest.
+    axis, keepdims:
+        As in :func:`tcu.dot`; shards follow one another along these axes, and
+        have the same rows.  A DTensor may be sharded along other axes, too.
     block, dtype:
         As in :func:`tcu.dot`.
     group:
@@ -118,10 +124,55 @@ def dot(
         raises; later ones give NaN.
     """
 
+def fcumsum(
+    x: Any,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    *,
+    exclusive: bool = False,
+    reverse: bool = False,
+    dtype: npt.DTypeLike | Any = None,
+    group: Any = None,
+) -> Any:
+    """:func:`tcu.fcumsum` of shards that follow one another along an axis, in the ranks' order.
+
+    Each element is rounded once from the exact sum of all before it, so neither
+    where shards begin nor how many ranks there are leaves a trace.  Each rank sends
+    592 bytes for every row along the axis, and waits for them.  Shards lie in the host's memory.
+
+    Parameters
+    ----------
+    x:
+        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose device
+        mesh says who has the rest.
+    axis:
+        The axis along which the shards follow one another.  None: the shards,
+        flattened in C order, do; a DTensor must have one dimension then.
+    exclusive, reverse, dtype:
+        As in :func:`tcu.fcumsum`.
+    group:
+        Process group; None: all ranks.  GPU tensors go through NCCL, CPU tensors
+        through Gloo.
+
+    Returns
+    -------
+    This rank's part, of x's shape (flattened for ``axis=None``), or a DTensor
+    placed as x.
+
+    Raises
+    ------
+    TcuError:
+        What :func:`tcu.fcumsum` refuses; a group that is not there; ranks that do
+        not agree on dtype, operation, options, rows or version of tcu.  Of whole
+        arrays on GPUs, which are not waited for, the first call of a kind waits and
+        raises; later ones give NaN.
+    """
+
 def fdot(
     x: Any,
     y: Any,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
     *,
+    keepdims: bool = False,
     dtype: npt.DTypeLike | Any = None,
     group: Any = None,
     async_op: bool = False,
@@ -137,6 +188,9 @@ def fdot(
     x, y:
         This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose device
         mesh says who has the rest.
+    axis, keepdims:
+        As in :func:`tcu.fdot`; shards follow one another along these axes, and
+        have the same rows.  A DTensor may be sharded along other axes, too.
     dtype:
         As in :func:`tcu.fdot`.
     group:
@@ -206,7 +260,9 @@ def fmean(
 
 def fnorm(
     x: Any,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
     *,
+    keepdims: bool = False,
     dtype: npt.DTypeLike | Any = None,
     group: Any = None,
     async_op: bool = False,
@@ -222,6 +278,9 @@ def fnorm(
     x:
         This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose device
         mesh says who has the rest.
+    axis, keepdims:
+        As in :func:`tcu.fnorm`; shards follow one another along these axes, and
+        have the same rows.  A DTensor may be sharded along other axes, too.
     dtype:
         As in :func:`tcu.fnorm`.
     group:
@@ -476,7 +535,9 @@ def mean(
 
 def norm(
     x: Any,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
     *,
+    keepdims: bool = False,
     block: int | None = None,
     dtype: npt.DTypeLike | Any = None,
     group: Any = None,
@@ -493,6 +554,9 @@ def norm(
     x:
         This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose device
         mesh says who has the rest.
+    axis, keepdims:
+        As in :func:`tcu.norm`; shards follow one another along these axes, and
+        have the same rows.  A DTensor may be sharded along other axes, too.
     block, dtype:
         As in :func:`tcu.norm`.
     group:

@@ -125,7 +125,7 @@ def _row_shares(call: Call, shards: Shards) -> list[Share]:
     if isinstance(call.layout, Whole):
         return [share_of(call.operation, arrays, call.options)]
     if call.operation.exact or call.operation.moments:
-        return list(row_shares(call.operation, arrays[0], axes.reduced, call.options).flat)
+        return list(row_shares(call.operation, arrays, axes.reduced, call.options).flat)
     rows = total_call(call.operation, arrays, call.options)._replace(layout=Along(axes.reduced))
     totals = execute(rows)[0]
     return [share_of_total(axes.n, float(total)) for total in totals.reshape(-1).tolist()]

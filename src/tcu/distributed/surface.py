@@ -67,6 +67,11 @@ Shards lie in the host's memory.
 First the largest numbers are exchanged, then the exact sums of exponentials: 24 bytes (40 of float64) in all, with
 ``axis`` for every row.  Shards lie in the host's memory.""",
     "own": "over all ranks: each makes the share of its shard, and merges the shares of all.",
+    "exact scan": """of shards that follow one another along an axis, in the ranks' order.
+
+Each element is rounded once from the exact sum of all before it, so neither
+where shards begin nor how many ranks there are leaves a trace.  Each rank sends
+{bytes} bytes for every row along the axis, and waits for them.  Shards lie in the host's memory.""",
     "scan": """of shards that follow one another along an axis, in the ranks' order.
 
 Each element is the scan of its own shard, in binary64, plus the exact sum of
@@ -97,7 +102,9 @@ placed as x.""",
 
 
 def _law(operation: Operation) -> str:
-    kind = "scan" if operation.kind == "scan" else operation.arithmetic
+    kind: str = operation.arithmetic
+    if operation.kind == "scan":
+        kind = "exact scan" if operation.exact else "scan"
     text = _LAWS[f"{kind} moments" if operation.moments else kind]
     count = 8 * size_of(operation.tallies)
     exchange = f"Each rank sends and receives {count} bytes, with ``axis`` for every row."

@@ -1,4 +1,4 @@
-"""The kernels of variances and standard deviations: of rows, or of ragged segments."""
+"""The kernels of variances and standard deviations, norms and dot products: of rows, or of ragged segments."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from tcu.gpu.device import Gpu
 from tcu.gpu.launch import OTHER, OUT, SPACE, Given, KernelChoice, Recipe, Space, X
 from tcu.gpu.structs import Struct, struct
 from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS
+from tcu.ops.operation import Term
 from tcu.plan import Plan
 from tcu.plan.variants import LOADS, loads_of
 
@@ -29,6 +30,7 @@ _RESIDENT = {8: 2, 4: 3, 2: 4}
 
 Moments = struct("Moments", """
     const void* data;
+    const void* other;   // with TERM PRODUCT, and as far from row to row
     const i64* offsets;  // of segments; null: rows
     void* out;
     u64* slots;          // two for each chunk, all MISSING
@@ -43,12 +45,13 @@ Moments = struct("Moments", """
 
 
 def moments_recipe(
-    plan: Plan, groups: int, target: Format, gpu: Gpu, *, correction: float, root: bool, stride: int | None = None,
-    aligned: bool = False,
+    plan: Plan, groups: int, target: Format, gpu: Gpu, *, correction: float = 0.0, root: bool = False,
+    stride: int | None = None, aligned: bool = False, term: Term = "moments",
 ) -> Recipe:  # fmt: skip
     """The variance of each row of ``plan.n`` numbers, or its root; without a ``stride``, of segments of so many in all.
 
-    ``stride``: from row to row in elements; ``aligned``: whether every row begins at a multiple of 16 bytes.
+    ``stride``: from row to row in elements; ``aligned``: whether every row begins at a multiple of 16 bytes.  ``term``:
+    "product" and "square" give dot products with a second array's rows and the squares' sums instead.
     """
     per_load, ragged = LOAD // get_format(plan.input).dtype.itemsize, stride is None
     turn, warps, per_warp = plan.block * per_load, plan.block // _WARP, _WARP * per_load
@@ -69,12 +72,18 @@ def moments_recipe(
     takes: dict[str, Given] = {"data": X, "out": OUT}
     if ragged:
         takes["offsets"] = OTHER
+    if term == "product":
+        assert not ragged, "a launch takes one address besides x"
+        takes["other"] = OTHER
     macros = {
         "ELEMENT": ELEMENTS[plan.input], "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "PLAN_WARPS": warps,
+        "TERM": term.upper(),
     }  # fmt: skip
 
     def problem() -> Struct:
-        return Moments(0, 0, 0, 0, groups, plan.n, stride or 0, most, correction, root, TARGETS[target.name])
+        return Moments(
+            0, 0, 0, 0, 0, groups, plan.n, stride or 0, most, correction, root, TARGETS[target.name]
+        )
 
     if alone:
         together = _WARPS_ALONE * (_WARP // lanes * _TURNS if lanes < _WARP else 1)

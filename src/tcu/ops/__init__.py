@@ -2,6 +2,7 @@
 
 from tcu.ops.cumsum import CUMSUM as CUMSUM
 from tcu.ops.dot import DOT as DOT
+from tcu.ops.fcumsum import FCUMSUM as FCUMSUM
 from tcu.ops.fdot import FDOT as FDOT
 from tcu.ops.fmean import FMEAN as FMEAN
 from tcu.ops.fnorm import FNORM as FNORM

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tcu.ops.layout import Whole
 from tcu.ops.operation import Operation, register
 from tcu.ops.options import OF_A_PRODUCT
 
@@ -16,21 +15,24 @@ x, y:
     Arrays of one shape and one dtype: float16, bfloat16, float32 or
     float64; any size, 0 pairs give 0.  Both of NumPy or PyTorch, or both
     on one GPU (as :func:`tcu.sum`).
+axis, keepdims, dim, keepdim, where:
+    As in :func:`tcu.sum`: ``tcu.dot(x, y, axis=-1)[i] == tcu.dot(x[i], y[i])``,
+    bit for bit.
 block:
     B: threads per block, a multiple of 32 up to 1024; None: 256.
 dtype:
     Format that the result is rounded to.  None: float32 for 16-bit
     inputs, x's own dtype otherwise.
 out:
-    A 0-d array of the same library that takes the result; its dtype
-    stands in for ``dtype``.
+    An array of the same library and of the result's shape that takes the
+    result; its dtype stands in for ``dtype``.
 return_info:
     Also return a :class:`DotInfo`; on a GPU this waits for the result.
 
 Returns
 -------
 A NumPy scalar, a 0-d tensor, or a 0-d array on the GPU of x and y, without waiting for
-it; with ``return_info``, (result, DotInfo).  Zero is +0, and a NaN is the one with
+it; an array of them where axes are left; with ``return_info``, (result, DotInfo).  Zero is +0, and a NaN is the one with
 all fraction bits set.  Products of float16, bfloat16 and float32 are
 exact; those of float64 round with the addition that takes them in:
 beyond binary64's range they are inf, below 2^-1022 they lose bits.
@@ -40,10 +42,17 @@ Raises
 ------
 DtypeError, ShapeError, ParameterError:
     Arrays that cannot be multiplied, or not with each other; B out of
-    range.
+    range; an axis that x does not have, or twice; an unfit ``out``.
+"""
+
+_SEGMENTS = """The dot products of ragged segments of two lines, each with the bits that :func:`tcu.dot` gives for it alone.
+
+Parameters, results and errors are those of :func:`tcu.dot`; ``offsets`` and
+``check`` those of :func:`segment_sum`.  The dot product of an empty segment is 0.
+Arrays on a GPU are refused: there is no kernel.
 """
 
 DOT = register(Operation(
-    "dot", operands=("x", "y"), term="product", options=OF_A_PRODUCT, details=("return_info",), layouts=(Whole,),
-    documentation=_FUNCTION,
+    "dot", operands=("x", "y"), term="product", options=OF_A_PRODUCT, details=("return_info",),
+    documentation=_FUNCTION, segments=_SEGMENTS,
 ))  # fmt: skip

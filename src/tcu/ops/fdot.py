@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tcu.ops.layout import Whole
 from tcu.ops.operation import Operation, register
 
 __all__ = ["FDOT"]
@@ -15,17 +14,19 @@ x, y:
     Arrays of one shape and one dtype: float16, bfloat16, float32 or
     float64.  Both of NumPy or PyTorch, or both on one GPU (as
     :func:`tcu.sum`).
+axis, keepdims, dim, keepdim, where:
+    As in :func:`tcu.sum`; arrays on a GPU are multiplied whole alone.
 dtype:
     Format of the result, rounded to it directly.  None: float32 for
     16-bit inputs, x's own dtype otherwise.
 out:
-    A 0-d array of the same library that takes the result; its dtype
-    stands in for ``dtype``.
+    An array of the same library and of the result's shape that takes the
+    result; its dtype stands in for ``dtype``.
 
 Returns
 -------
 A NumPy scalar, a 0-d tensor, or a 0-d array on the GPU of x and y, without waiting for
-it.  No product and no sum of them overflows or underflows on
+it; an array of them where axes are left.  No product and no sum of them overflows or underflows on
 the way: a result beyond the largest number of ``dtype`` is inf, and a sum
 of zero is +0.  A product with inf or NaN is what IEEE 754 says, so
 0 · inf is NaN, and NaN wins over everything else.
@@ -35,10 +36,17 @@ Raises
 DtypeError, ShapeError, InvalidOperationError, ParameterError:
     Arrays that cannot be multiplied, or not with each other; products of
     inf and of -inf, and no NaN, on the CPU (on a GPU, which is not waited
-    for, the result is NaN then); an unfit ``out``.
+    for, the result is NaN then); an axis that x does not have, or twice; an unfit ``out``.
+"""
+
+_SEGMENTS = """The dot products of ragged segments of two lines, each rounded once.
+
+Parameters, results and errors are those of :func:`tcu.fdot`; ``offsets`` and
+``check`` those of :func:`segment_sum`.  The dot product of an empty segment is 0.
+Arrays on a GPU are refused: there is no kernel.
 """
 
 FDOT = register(Operation(
-    "fdot", arithmetic="exact", operands=("x", "y"), term="product", layouts=(Whole,),
-    documentation=_FUNCTION,
+    "fdot", arithmetic="exact", operands=("x", "y"), term="product",
+    documentation=_FUNCTION, segments=_SEGMENTS,
 ))  # fmt: skip

@@ -13,7 +13,7 @@ Parameters
 x:
     Array of float16, bfloat16, float32 or float64, any shape and size, of
     NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`); integers as there.
-axis, keepdims, dim, keepdim:
+axis, keepdims, dim, keepdim, where:
     As in :func:`tcu.sum`: ``tcu.fsum(x, axis=-1)[i] == tcu.fsum(x[i])``.
 dtype:
     Format of the result, rounded to it directly.  None: float32 for

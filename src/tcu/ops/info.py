@@ -38,8 +38,8 @@ class DotInfo:
     plan: Plan
     levels: int
     """Reducing steps one after another."""
-    bits: int
-    """The result's bit pattern."""
+    bits: int | None
+    """The result's bit pattern; None where there are several results, or none."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ Parameters
 ----------
 x:
     As in :func:`softmax`.
-axis, keepdims, dim, keepdim:
+axis, keepdims, dim, keepdim, where:
     As in :func:`tcu.sum`; the order of the elements has no say.
 dtype:
     Format that the result is rounded to.  None: float32 for 16-bit

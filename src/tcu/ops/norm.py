@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from tcu.ops.layout import Whole
 from tcu.ops.operation import Operation, register
 from tcu.ops.options import OF_A_PRODUCT
 
 __all__ = ["NORM"]
 
-_FUNCTION = """The Euclidean norm of all elements: the binary64 root of what :func:`dot` adds up for x and x.
+_FUNCTION = """The Euclidean norm of all elements, or along axes: the binary64 root of what :func:`dot` adds up for x and x.
 
 Parameters, results and errors are those of :func:`dot`.  Nothing is
 scaled: the norm of float64 elements is inf where the sum of squares
@@ -17,7 +16,13 @@ exceeds 2^1024 (one element of 2^512 is enough); squares of elements below
 limits, and the other dtypes do not reach them.
 """
 
+_SEGMENTS = """The Euclidean norms of ragged segments, each with the bits that :func:`tcu.norm` gives for it alone.
+
+Parameters, results and errors are those of :func:`tcu.norm`; ``offsets`` and
+``check`` those of :func:`segment_sum`.  The norm of an empty segment is 0.
+"""
+
 NORM = register(Operation(
-    "norm", term="square", finish="root", options=OF_A_PRODUCT, details=("return_info",), layouts=(Whole,),
-    documentation=_FUNCTION,
+    "norm", term="square", finish="root", options=OF_A_PRODUCT, details=("return_info",),
+    documentation=_FUNCTION, segments=_SEGMENTS,
 ))  # fmt: skip

@@ -110,9 +110,14 @@ class Operation:
         return (False, True) if self.moments else (self.exact and self.product,)
 
     @property
-    def on_gpu(self) -> bool:
-        """Whether there are kernels for it."""
-        return self.arithmetic != "own" and not (self.exact and self.moments)
+    def on_gpu(self) -> tuple[type[Layout], ...]:
+        """The layouts for which there are kernels."""
+        if self.arithmetic == "own" or (self.exact and (self.moments or self.kind == "scan")):
+            return ()
+        if self.product and self.exact:
+            return (Whole,)
+        segments = self.in_parts and len(self.operands) == 1
+        return tuple(each for each in self.layouts if segments or each is not Ragged)
 
     @property
     def in_parts(self) -> bool:

@@ -14,7 +14,7 @@ from tcu.errors import ParameterError
 from tcu.plan import DEFAULT_VARIANT
 
 __all__ = [
-    "OF_AN_EXACT_VARIANCE", "OF_A_NORM", "OF_A_PLANNED_SUM", "OF_EXPONENTIALS", "OF_A_PRODUCT", "OF_A_SCAN", "OF_A_VARIANCE", "OPTIONS", "Option",
+    "OF_AN_EXACT_SCAN", "OF_AN_EXACT_VARIANCE", "OF_A_NORM", "OF_A_PLANNED_SUM", "OF_EXPONENTIALS", "OF_A_PRODUCT", "OF_A_SCAN", "OF_A_VARIANCE", "OPTIONS", "Option",
     "defaults",
 ]  # fmt: skip
 
@@ -76,6 +76,7 @@ OF_A_PRODUCT = ("block", "dtype")
 OF_A_VARIANCE = ("correction", "block", "dtype")
 OF_AN_EXACT_VARIANCE = ("correction", "dtype")
 OF_A_SCAN = ("exclusive", "reverse", "unit", "variant", "chain", "accumulator", "dtype")
+OF_AN_EXACT_SCAN = ("exclusive", "reverse", "dtype")
 OF_EXPONENTIALS = ("dtype",)
 OF_A_NORM = ("eps", "dtype")
 

@@ -29,6 +29,12 @@ keepdims:
     Leave the axes that were summed in the result, with length 1.
 dim, keepdim:
     PyTorch's names of ``axis`` and ``keepdims``; any array may use them.
+where:
+    Truth values that broadcast to x: only elements where they are true
+    count, and each result has the bits that it has of these alone, as if
+    the others were not there.  ``where=~numpy.isnan(x)`` skips NaN.  A sum
+    of nothing is 0.  On a GPU it waits for the number of elements; along
+    axes without ``out`` and ``return_info``; not through torch.compile.
 unit:
     A name of the catalogue, or a :class:`tcu.Unit` of your own.  None:
     "H100" on the model; on a GPU, that GPU.

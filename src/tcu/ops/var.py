@@ -21,7 +21,7 @@ x:
     Array of float16, bfloat16, float32 or float64, any shape and strides, of
     NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`).  Gradients flow through
     PyTorch's tensors.
-axis, keepdims, dim, keepdim:
+axis, keepdims, dim, keepdim, where:
     As in :func:`tcu.sum`: ``tcu.var(x, axis=-1)[i] == tcu.var(x[i])``.
 correction:
     Taken off n in the denominator: 0 for the variance of these numbers, 1

@@ -2,7 +2,12 @@
 
 from tcu.ops import OPERATIONS
 from tcu.streams.surface import function_of
+from tcu.surfaces.served import is_served
 
-FUNCTIONS = {name: function_of(operation) for name, operation in OPERATIONS.items() if operation.in_parts}
+FUNCTIONS = {
+    name: function_of(operation)
+    for name, operation in OPERATIONS.items()
+    if any(is_served(operation, layout, "files") for layout in operation.layouts)
+}
 globals().update(FUNCTIONS)
 __all__ = list(FUNCTIONS)

@@ -42,6 +42,10 @@ def run_on_files(
             f"{operation} takes whole rows: map the file, with numpy.load(path, mmap_mode='r'), and give it to tcu itself"
         )
     scan = operation.kind == "scan"
+    if scan and operation.exact:
+        raise ParameterError(
+            f"{operation} of files is not there: map the file, with numpy.load(path, mmap_mode='r'), and give it to tcu itself"
+        )
     if not is_served(operation, type(layout), "files") or (scan and layout != Along(None)):
         raise ParameterError(
             f"{operation} of files takes all numbers, as one line: for axes and segments map the array, with "

@@ -5,7 +5,8 @@ of a block is the exact sum of everything before it, rounded once to binary64:
 exact sums of blocks merged in order.  Each element is their sum, rounded to
 binary64 and from there to the result.  So its bits depend on the numbers and
 on where its block begins, not on how what comes before is cut, nor on who
-computed it; and errors do not grow from block to block.
+computed it; and errors do not grow from block to block.  Of :func:`tcu.fcumsum` the
+carry is the exact sum itself, so where blocks begin leaves no trace.
 """
 
 from __future__ import annotations
@@ -19,20 +20,22 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.engines import execute
+from tcu.engines.host import exact_scans
 from tcu.engines.host.planned import encoded
-from tcu.errors import InvalidOperationError
+from tcu.errors import InvalidOperationError, ParameterError
 from tcu.formats.array import lives_on_gpu
 from tcu.formats.format import Format
 from tcu.formats.tensor import is_tensor
+from tcu.model.elements import Elements
 from tcu.ops import CUMSUM, SUM
 from tcu.ops.exact import SCALE, Tally
 from tcu.ops.layout import Along
-from tcu.ops.operation import Call
+from tcu.ops.operation import Call, Operation
 from tcu.ops.options import defaults
 from tcu.ops.result import round_number
 from tcu.surfaces.shares import Share, merged
 
-__all__ = ["carried", "carries", "carry_of", "local_scan"]
+__all__ = ["as_carries", "carried", "carries", "carry_of", "local_scan", "scan_of_block"]
 
 
 def carry_of(before: Tally) -> float:
@@ -43,18 +46,42 @@ def carry_of(before: Tally) -> float:
         return math.nan
 
 
-def carries(shares: Iterable[npt.NDArray[Any]]) -> Iterable[npt.NDArray[np.float64]]:
-    """What each of the blocks adds to its rows, from the shares of the blocks' rows in order."""
+def carries(operation: Operation, shares: Iterable[npt.NDArray[Any]]) -> Iterable[npt.NDArray[Any]]:
+    """What comes before each of the blocks' rows, from the shares of the blocks' rows in order."""
     before: Any = None
     for block in shares:
         if before is None:
             before = np.empty(block.shape, object)
             before.fill(Share())
-        yield np.vectorize(lambda share: carry_of(share.tally), otypes=[np.float64])(before)
+        yield as_carries(operation, [share.tally for share in before.flat]).reshape(before.shape)
         both: Any = np.empty(block.shape, object)
         for where in np.ndindex(block.shape):
             both[where] = merged([before[where], block.item(where)])
         before = both
+
+
+def as_carries(operation: Operation, before: Iterable[Tally]) -> npt.NDArray[Any]:
+    """Exact sums as a block's scan takes them: themselves, or rounded to binary64."""
+    if not operation.exact:
+        return np.array([carry_of(each) for each in before], np.float64)
+    found = list(before)
+    carries = np.empty(len(found), object)
+    for i, each in enumerate(found):
+        carries[i] = each
+    return carries
+
+
+def scan_of_block(
+    operation: Operation, x: Any, carry: npt.NDArray[Any], axis: int, target: Format, exclusive: bool, reverse: bool
+) -> Any:  # fmt: skip
+    """A block's part of the result; ``carry`` lacks the axis.  Raises ParameterError."""
+    if not operation.exact:
+        return carried(local_scan(x, axis, exclusive=exclusive, reverse=reverse), carry, axis, target)
+    if lives_on_gpu(x):
+        raise ParameterError(
+            f"{operation} has no kernel for GPUs: copy the parts to the host's memory, with x.cpu() or cupy.asnumpy(x)"
+        )
+    return exact_scans.scan_behind(Elements(x), carry, axis, target, exclusive, reverse)
 
 
 def local_scan(x: Any, axis: int, *, exclusive: bool, reverse: bool) -> Any:

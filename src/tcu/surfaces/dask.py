@@ -37,7 +37,8 @@ from tcu.ops.layout import WHOLE, Along, Axes, Ragged, Whole, reduced_shape, sca
 from tcu.ops.operation import Call, Operation
 from tcu.ops.request import ScanRequest
 from tcu.ops.result import result_format
-from tcu.surfaces.carries import carried, carries, local_scan
+from tcu.surfaces.carries import carries, scan_of_block
+from tcu.surfaces.masks import check_mask
 from tcu.surfaces.shares import (
     Share,
     merged,
@@ -67,14 +68,12 @@ def run(call: Call) -> Any:
         )
     if isinstance(call.layout, Ragged):
         check_in_memory(call.arrays[0], "x")
-    for name in ("out", "return_info", "progress"):
-        given = getattr(call, name)
-        if given is not None and given is not False:
-            raise ParameterError(f"{name} with a Dask array: {_REFUSED[name]}")
+    _check_details(call)
     if call.operation.of_integers and holds_integers(call.arrays[0]):
         return library_integers.execute(call, da, wide_dtype(call.arrays[0].dtype))
     element = _checked(call.arrays)
     target = result_format(element, call.dtype)
+    call = call._replace(arrays=_cut_alike(call.arrays))
     assert not isinstance(call.layout, Ragged)
     if call.operation.kind == "scan":
         return _scan(call, target)
@@ -86,7 +85,51 @@ def run(call: Call) -> Any:
         result = _whole(call, target)
         return result.reshape((1,) * x.ndim) if isinstance(layout, Along) and layout.keepdims else result
     keepdims = isinstance(layout, Along) and layout.keepdims
-    return _along(call, x, Axes.of(layout, x.shape), keepdims, target)
+    return _along(call, Axes.of(layout, x.shape), keepdims, target)
+
+
+def _check_details(call: Call) -> None:
+    """Raises ParameterError for what a lazy result does not have."""
+    for name in ("out", "return_info", "progress"):
+        given = getattr(call, name)
+        if given is not None and given is not False:
+            raise ParameterError(f"{name} with a Dask array: {_REFUSED[name]}")
+
+
+def run_where(call: Call, where: Any) -> Any:
+    """The lazy result of the elements where a mask is true: each chunk's shares have as many as it selects there."""
+    operation = call.operation
+    if operation.arithmetic == "own" or not operation.in_parts:
+        raise ParameterError(f"{operation} of a Dask array with where is not there: x.compute()")
+    _check_details(call)
+    layout = call.layout if isinstance(call.layout, Along) else Along(None)
+    if not all(isinstance(x, da.Array) for x in call.arrays):
+        raise ParameterError(f"where is a Dask array, x a {type(call.arrays[0]).__name__}: give both alike")
+    x, mask = call.arrays[0], da.asarray(where)
+    check_mask(mask.shape, str(mask.dtype), x.shape)
+    mask = da.broadcast_to(mask, x.shape).rechunk(x.chunks)
+    if operation.of_integers and holds_integers(x):
+        arrays = tuple(da.where(mask, each, each.dtype.type(0)) for each in call.arrays)
+        return library_integers.execute(call._replace(arrays=arrays), da, wide_dtype(x.dtype))
+    target = result_format(_checked(call.arrays), call.dtype)
+    axes, arrays = Axes.of(layout, x.shape), _cut_alike(call.arrays)
+    shares = da.map_blocks(
+        _selected_shares, *arrays, mask, axis=axes.reduced, call=_without_arrays(call), dtype=object,
+        chunks=_one_of_each(x, axes), meta=np.empty((0,) * x.ndim, object), token=f"tcu-{operation}-where",
+    )  # fmt: skip
+    return _merged_shares(shares, call, axes, layout.keepdims, target, _like(x, target.dtype))
+
+
+def _selected_shares(*given: Any, axis: tuple[int, ...], call: Call) -> npt.NDArray[Any]:
+    *arrays, mask = given
+    with threads.alone():
+        return row_shares(call.operation, arrays, axis, call.options, mask)
+
+
+def _cut_alike(arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """The second array in the chunks of the first."""
+    x, *others = arrays
+    return (x, *(each if each.chunks == x.chunks else each.rechunk(x.chunks) for each in others))
 
 
 def _checked(arrays: Sequence[Any]) -> Format:
@@ -113,8 +156,6 @@ def _like(x: Any, dtype: Any, ndim: int = 0) -> Any:
 def _whole(call: Call, target: Format) -> Any:
     arrays = list(call.arrays)
     x = arrays[0]
-    if len(arrays) == 2 and arrays[1].chunks != x.chunks:
-        arrays = [x, arrays[1].rechunk(x.chunks)]
     if x.ndim == 0:
         arrays = [each.reshape(1) for each in arrays]
     name = call.operation.name
@@ -179,10 +220,11 @@ def _scan(call: Call, target: Format) -> Any:
     One task has the exact sums of all chunks of a row, a few hundred bytes
     each; every other task has one chunk.
     """
-    (x,) = call.arrays
-    request = ScanRequest(*call.options)
-    request.check_in_parts("Dask arrays")
-    exclusive, reverse = request.exclusive, request.reverse
+    (x,), operation = call.arrays, call.operation
+    kind = object if operation.exact else np.float64
+    exclusive, reverse = call.option("exclusive"), call.option("reverse")
+    if not operation.exact:
+        ScanRequest(*call.options).check_in_parts("Dask arrays")
     assert not isinstance(call.layout, Ragged)
     axis = scan_axis(call.layout, x.ndim)
     if axis is None:
@@ -191,46 +233,52 @@ def _scan(call: Call, target: Format) -> Any:
     sums = x.map_blocks(
         _shares_of_block, axis=(axis,), call=Call(FSUM, (), WHOLE, (None,)), dtype=object, chunks=ones,
         meta=np.empty((0,) * x.ndim, object),
-        token="tcu-cumsum-sums",
+        token=f"tcu-{operation}-sums",
     )  # fmt: skip
     together = sums.rechunk({axis: -1}).map_blocks(
-        _carries_of_row, axis=axis, reverse=reverse, dtype=np.float64, meta=np.empty((0,) * x.ndim),
-        token="tcu-cumsum-carries",
+        _carries_of_row, operation=operation, axis=axis, reverse=reverse, dtype=kind, meta=np.empty((0,) * x.ndim, kind),
+        token=f"tcu-{operation}-carries",
     )  # fmt: skip
     # Once all carries are known every chunk is made anew, or all of them would be kept until then.
-    again = bind(x, together, seed="tcu-cumsum")
+    again = bind(x, together, seed=f"tcu-{operation}")
     return da.map_blocks(
-        _scan_of_block, again, together.rechunk({axis: 1}), axis=axis, target=target, exclusive=exclusive,
+        _scan_of_block, again, together.rechunk({axis: 1}), operation=operation, axis=axis, target=target, exclusive=exclusive,
         reverse=reverse, dtype=target.dtype, chunks=x.chunks, meta=_like(x, target.dtype, x.ndim),
-        token="tcu-cumsum",
+        token=f"tcu-{operation}",
     )  # fmt: skip
 
 
-def _carries_of_row(shares: npt.NDArray[Any], *, axis: int, reverse: bool) -> npt.NDArray[np.float64]:
+def _carries_of_row(
+    shares: npt.NDArray[Any], *, operation: Operation, axis: int, reverse: bool
+) -> npt.NDArray[Any]:
     front = np.moveaxis(shares, axis, 0)
     blocks = [front[i, ...] for i in range(len(front))]  # arrays, also of no dimensions
-    found = list(carries(blocks[::-1] if reverse else blocks))
+    found = list(carries(operation, blocks[::-1] if reverse else blocks))
     return np.stack(found[::-1] if reverse else found, axis)
 
 
 def _scan_of_block(
-    x: Any, carry: npt.NDArray[np.float64], *, axis: int, target: Format, exclusive: bool, reverse: bool
-) -> Any:
+    x: Any, carry: npt.NDArray[Any], *, operation: Operation, axis: int, target: Format, exclusive: bool, reverse: bool
+) -> Any:  # fmt: skip
     with threads.alone():
-        scan = local_scan(x, axis, exclusive=exclusive, reverse=reverse)
-    return carried(scan, carry.squeeze(axis), axis, target)
+        return scan_of_block(operation, x, carry.squeeze(axis), axis, target, exclusive, reverse)
 
 
 # Along axes.
 
 
-def _along(call: Call, x: Any, axes: Axes, keepdims: bool, target: Format) -> Any:
-    n, like = _row_length(axes), _like(x, target.dtype)
+def _along(call: Call, axes: Axes, keepdims: bool, target: Format) -> Any:
+    x, n = call.arrays[0], _row_length(axes)
     if call.operation.exact or call.operation.moments:
-        return _shares_along(call, x, axes, n, keepdims, target)
+        return _shares_along(call, axes, keepdims, target)
     # Every row by the plan of one, where the row lies in one chunk; where it lies in several, their totals.
+    like = _like(x, target.dtype)
+    totals = da.map_blocks(
+        _rows_of_block, *call.arrays, axis=axes.reduced, operation=call.operation, options=call.options,
+        dtype=np.float64, chunks=_one_of_each(x, axes), meta=np.empty((0,) * x.ndim), token=f"tcu-{call.operation}-rows",
+    )  # fmt: skip
     return da.reduction(
-        x, chunk=partial(_rows_of_block, operation=call.operation, options=call.options), combine=_unchanged,
+        totals, chunk=_unchanged, combine=_unchanged,
         aggregate=partial(_finish_rows, operation=call.operation, n=n, target=target, like=like),
         axis=axes.reduced, keepdims=keepdims, dtype=target.dtype, name=f"tcu-{call.operation}",
         meta=_like(x, target.dtype, len(axes.shape)),
@@ -245,11 +293,16 @@ def _row_length(axes: Axes) -> int:
     return int(axes.n)
 
 
+def _one_of_each(x: Any, axes: Axes) -> tuple[tuple[int, ...], ...]:
+    """The chunks of what every chunk of x has one of for each row."""
+    return tuple((1,) * len(lengths) if i in axes.reduced else lengths for i, lengths in enumerate(x.chunks))
+
+
 def _rows_of_block(
-    x: Any, axis: Any, keepdims: bool, *, operation: Operation, options: tuple[Any, ...]
+    *arrays: Any, axis: tuple[int, ...], operation: Operation, options: tuple[Any, ...]
 ) -> npt.NDArray[np.float64]:
     """The rows' totals, of length 1 along the axes, on the host."""
-    call = total_call(operation, (x,), options)._replace(layout=Along(tuple(axis), True))
+    call = total_call(operation, arrays, options)._replace(layout=Along(axis, True))
     with threads.alone():
         totals, _ = execute(call)
     return np.asarray(totals.get() if hasattr(totals, "get") else totals)
@@ -287,38 +340,45 @@ def exact_rows(totals: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 # What has shares of every row: finished at once where a row lies in one chunk; where it lies in several, they merge.
 
 
-def _shares_along(call: Call, x: Any, axes: Axes, n: int, keepdims: bool, target: Format) -> Any:
-    name, last = call.operation.name, _without_arrays(call)
-    ones = tuple((1,) * len(lengths) if i in axes.reduced else lengths for i, lengths in enumerate(x.chunks))
+def _shares_along(call: Call, axes: Axes, keepdims: bool, target: Format) -> Any:
+    name, last, x = call.operation.name, _without_arrays(call), call.arrays[0]
+    ones = _one_of_each(x, axes)
     blocks: dict[str, Any] = {"axis": axes.reduced, "call": last, "chunks": ones, "token": f"tcu-{name}-rows"}
     if all(x.numblocks[axis] == 1 for axis in axes.reduced):
-        rows = x.map_blocks(
+        rows = da.map_blocks(
             _whole_rows_of_block,
+            *call.arrays,
             target=target,
             dtype=target.dtype,
             meta=_like(x, target.dtype, x.ndim),
             **blocks,
         )
         return rows if keepdims else rows.squeeze(axes.reduced)
-    shares = x.map_blocks(_shares_of_block, dtype=object, meta=np.empty((0,) * x.ndim, object), **blocks)
-    like = _like(x, target.dtype)
+    shares = da.map_blocks(
+        _shares_of_block, *call.arrays, dtype=object, meta=np.empty((0,) * x.ndim, object), **blocks
+    )
+    return _merged_shares(shares, call, axes, keepdims, target, _like(x, target.dtype))
+
+
+def _merged_shares(shares: Any, call: Call, axes: Axes, keepdims: bool, target: Format, like: Any) -> Any:
+    """What the shares of all chunks come to."""
     return da.reduction(
         shares, chunk=_unchanged, combine=_merged_rows,
-        aggregate=partial(_finish_shares, call=last, n=n, target=target, like=like),
-        axis=axes.reduced, keepdims=keepdims, dtype=target.dtype, name=f"tcu-{name}",
-        meta=_like(x, target.dtype, len(axes.shape)),
+        aggregate=partial(_finish_shares, call=_without_arrays(call), target=target, like=like),
+        axis=axes.reduced, keepdims=keepdims, dtype=target.dtype, name=f"tcu-{call.operation}",
+        meta=_like(shares, target.dtype, len(axes.shape)) if isinstance(like, np.ndarray) else like,
     )  # fmt: skip
 
 
-def _whole_rows_of_block(x: Any, *, axis: tuple[int, ...], call: Call, target: Format) -> Any:
+def _whole_rows_of_block(*arrays: Any, axis: tuple[int, ...], call: Call, target: Format) -> Any:
     options = (*call.options[:-1], target.dtype)
     with threads.alone():
-        return execute(call._replace(arrays=(x,), layout=Along(axis, True), options=options))[0]
+        return execute(call._replace(arrays=arrays, layout=Along(axis, True), options=options))[0]
 
 
-def _shares_of_block(x: Any, *, axis: tuple[int, ...], call: Call) -> npt.NDArray[Any]:
+def _shares_of_block(*arrays: Any, axis: tuple[int, ...], call: Call) -> npt.NDArray[Any]:
     with threads.alone():
-        return row_shares(call.operation, x, axis, call.options)
+        return row_shares(call.operation, arrays, axis, call.options)
 
 
 def _merged_rows(shares: npt.NDArray[Any], axis: Any, keepdims: bool) -> npt.NDArray[Any]:
@@ -330,7 +390,7 @@ def _merged_rows(shares: npt.NDArray[Any], axis: Any, keepdims: bool) -> npt.NDA
 
 
 def _finish_shares(
-    shares: npt.NDArray[Any], axis: Any, keepdims: bool, *, call: Call, n: int, target: Format, like: Any
+    shares: npt.NDArray[Any], axis: Any, keepdims: bool, *, call: Call, target: Format, like: Any
 ) -> Any:
     rows = _merged_rows(shares, axis, keepdims)
     result = np.empty(rows.shape, target.dtype)
@@ -347,9 +407,9 @@ def _of_its_own(operation: Operation, x: Any, axes: Axes, layout: Any, target: F
     keepdims = isinstance(layout, Along) and layout.keepdims
     assert operation.share is not None
     size = np.asarray(operation.share(np.zeros((1, 1), x.dtype))).shape[1]
-    ones = tuple((1,) * len(lengths) if i in axes.reduced else lengths for i, lengths in enumerate(x.chunks))
     shares = x.map_blocks(
-        _own_shares, operation=operation, axis=axes.reduced, new_axis=x.ndim, chunks=(*ones, (size,)), dtype=np.float64,
+        _own_shares, operation=operation, axis=axes.reduced, new_axis=x.ndim,
+        chunks=(*_one_of_each(x, axes), (size,)), dtype=np.float64,
         meta=np.empty((0,) * (x.ndim + 1)), token=f"tcu-{operation}-chunk",
     )  # fmt: skip
     merge = partial(_own_merged, operation=operation)

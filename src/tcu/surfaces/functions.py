@@ -11,6 +11,7 @@ from tcu.ops.layout import WHOLE, Along, Ragged
 from tcu.ops.operation import Operation
 from tcu.surfaces.call import known, run
 from tcu.surfaces.signatures import REQUIRED, Parameters, dressed, keywords_of, with_axes
+from tcu.surfaces.where import run_where
 
 __all__ = ["function_of", "segments_of"]
 
@@ -19,6 +20,7 @@ _OUT: Parameters = [("out", None, "Any")]
 _DIM: Parameters = [("dim", None, "SupportsIndex | Sequence[SupportsIndex] | None")]
 _KEEPDIM: Parameters = [("keepdim", False, "bool")]
 """PyTorch's names of ``axis`` and ``keepdims``."""
+_WHERE: Parameters = [("where", None, "npt.ArrayLike | Any | None")]
 _DETAILS: dict[str, tuple[str, Any, str]] = {
     "return_info": ("return_info", False, "bool"),
     "progress": ("progress", None, "Progress | None"),
@@ -27,37 +29,36 @@ _DETAILS: dict[str, tuple[str, Any, str]] = {
 
 def function_of(operation: Operation) -> Function:
     """The function of an operation on whole arrays and along axes, as ``tcu.sum`` is that of the sum."""
-    two, along, defaults = len(operation.operands) == 2, Along in operation.layouts, operation.defaults
+    two, defaults = len(operation.operands) == 2, operation.defaults
 
     def of_two(
-        x: Any, y: Any, *, out: Any = None, return_info: bool = False, progress: Any = None, **options: Any
-    ) -> Any:
-        given = operation.values(options) if options else defaults
-        plain = out is None and not return_info and progress is None
-        if plain and (result := known[0](operation, x, y, None, False, given)) is not None:
-            return result
-        return run(operation, (x, y), WHOLE, given, out, return_info, progress)
-
-    def of_all(
-        x: Any, *, out: Any = None, return_info: bool = False, progress: Any = None, **options: Any
-    ) -> Any:
-        given = operation.values(options) if options else defaults
-        plain = out is None and not return_info and progress is None
-        if plain and (result := known[0](operation, x, x, None, False, given)) is not None:
-            return result
-        return run(operation, (x,), WHOLE, given, out, return_info, progress)
-
-    def reduced(
-        x: Any, axis: Any = None, *, keepdims: bool = False, dim: Any = None, keepdim: bool = False, out: Any = None,
-        return_info: bool = False, progress: Any = None, **options: Any,
+        x: Any, y: Any, axis: Any = None, *, keepdims: bool = False, dim: Any = None, keepdim: bool = False,
+        where: Any = None, out: Any = None, return_info: bool = False, progress: Any = None, **options: Any,
     ) -> Any:  # fmt: skip
         if dim is not None or keepdim:
             axis, keepdims = _one_axis(axis, dim), keepdims or keepdim
         given = operation.values(options) if options else defaults
-        plain = out is None and not return_info and progress is None
+        plain = out is None and not return_info and progress is None and where is None
+        if plain and (result := known[0](operation, x, y, axis, keepdims, given)) is not None:
+            return result
+        layout = WHOLE if axis is None and not keepdims else Along(axis, keepdims)
+        if where is not None:
+            return run_where(operation, (x, y), layout, where, given, out, return_info, progress)
+        return run(operation, (x, y), layout, given, out, return_info, progress)
+
+    def reduced(
+        x: Any, axis: Any = None, *, keepdims: bool = False, dim: Any = None, keepdim: bool = False,
+        where: Any = None, out: Any = None, return_info: bool = False, progress: Any = None, **options: Any,
+    ) -> Any:  # fmt: skip
+        if dim is not None or keepdim:
+            axis, keepdims = _one_axis(axis, dim), keepdims or keepdim
+        given = operation.values(options) if options else defaults
+        plain = out is None and not return_info and progress is None and where is None
         if plain and (result := known[0](operation, x, x, axis, keepdims, given)) is not None:
             return result
         layout = WHOLE if axis is None and not keepdims else Along(axis, keepdims)
+        if where is not None:
+            return run_where(operation, (x,), layout, where, given, out, return_info, progress)
         return run(operation, (x,), layout, given, out, return_info, progress)
 
     def scanned(
@@ -80,11 +81,11 @@ def function_of(operation: Operation) -> Function:
             return result
         return run(operation, (x,), Along(axis), given, out)
 
-    by_kind = {"map": mapped, "scan": scanned, "reduce": reduced if along else of_all}
+    by_kind = {"map": mapped, "scan": scanned, "reduce": reduced}
     function = of_two if two else by_kind[operation.kind]
-    names = [] if two or not along else _DIM if operation.kind != "reduce" else [*_DIM, *_KEEPDIM]
+    names = _DIM if operation.kind != "reduce" else [*_DIM, *_KEEPDIM, *_WHERE]
     tail = [*names, *_OUT, *(_DETAILS[name] for name in operation.details)]
-    return with_axes(function, operation, "tcu", operation.documentation, tail, along)
+    return with_axes(function, operation, "tcu", operation.documentation, tail, along=True)
 
 
 def _one_axis(axis: Any, dim: Any) -> Any:
@@ -97,13 +98,17 @@ def _one_axis(axis: Any, dim: Any) -> Any:
 def segments_of(operation: Operation) -> Function:
     """The function of an operation on ragged segments, as ``tcu.segment_sum`` is that of the sum."""
 
-    def function(x: Any, offsets: Any, *, out: Any = None, check: bool = True, **options: Any) -> Any:
+    def of_two(x: Any, y: Any, offsets: Any, *, out: Any = None, check: bool = True, **options: Any) -> Any:
+        return run(operation, (x, y), Ragged(offsets, check), operation.values(options), out)
+
+    def of_one(x: Any, offsets: Any, *, out: Any = None, check: bool = True, **options: Any) -> Any:
         given = operation.values(options)
         if out is None and (result := known[0](operation, x, offsets, None, None, given, check)) is not None:
             return result
         return run(operation, (x,), Ragged(offsets, check), given, out)
 
-    parameters = [(name, REQUIRED, "Any") for name in ("x", "offsets")]
+    function = of_two if len(operation.operands) == 2 else of_one
+    parameters = [(name, REQUIRED, "Any") for name in (*operation.operands, "offsets")]
     keywords = [*keywords_of(operation), *_OUT, ("check", True, "bool")]
     return dressed(function, f"segment_{operation.name}", "tcu", operation.segments, parameters, keywords)
 

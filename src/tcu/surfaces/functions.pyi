@@ -15,10 +15,15 @@ __all__ = [
     "cumsum",
     "segment_cumsum",
     "dot",
+    "segment_dot",
+    "fcumsum",
+    "segment_fcumsum",
     "fdot",
+    "segment_fdot",
     "fmean",
     "segment_fmean",
     "fnorm",
+    "segment_fnorm",
     "fstd",
     "segment_fstd",
     "fsum",
@@ -32,6 +37,7 @@ __all__ = [
     "mean",
     "segment_mean",
     "norm",
+    "segment_norm",
     "normalize",
     "rms_norm",
     "softmax",
@@ -185,9 +191,14 @@ def segment_cumsum(
 def dot(
     x: Any,
     y: Any,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
     *,
+    keepdims: bool = False,
     block: int | None = None,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
+    where: npt.ArrayLike | Any | None = None,
     out: Any = None,
     return_info: bool = False,
 ) -> Any:
@@ -199,21 +210,24 @@ def dot(
         Arrays of one shape and one dtype: float16, bfloat16, float32 or
         float64; any size, 0 pairs give 0.  Both of NumPy or PyTorch, or both
         on one GPU (as :func:`tcu.sum`).
+    axis, keepdims, dim, keepdim, where:
+        As in :func:`tcu.sum`: ``tcu.dot(x, y, axis=-1)[i] == tcu.dot(x[i], y[i])``,
+        bit for bit.
     block:
         B: threads per block, a multiple of 32 up to 1024; None: 256.
     dtype:
         Format that the result is rounded to.  None: float32 for 16-bit
         inputs, x's own dtype otherwise.
     out:
-        A 0-d array of the same library that takes the result; its dtype
-        stands in for ``dtype``.
+        An array of the same library and of the result's shape that takes the
+        result; its dtype stands in for ``dtype``.
     return_info:
         Also return a :class:`DotInfo`; on a GPU this waits for the result.
 
     Returns
     -------
     A NumPy scalar, a 0-d tensor, or a 0-d array on the GPU of x and y, without waiting for
-    it; with ``return_info``, (result, DotInfo).  Zero is +0, and a NaN is the one with
+    it; an array of them where axes are left; with ``return_info``, (result, DotInfo).  Zero is +0, and a NaN is the one with
     all fraction bits set.  Products of float16, bfloat16 and float32 are
     exact; those of float64 round with the addition that takes them in:
     beyond binary64's range they are inf, below 2^-1022 they lose bits.
@@ -223,14 +237,92 @@ def dot(
     ------
     DtypeError, ShapeError, ParameterError:
         Arrays that cannot be multiplied, or not with each other; B out of
-        range.
+        range; an axis that x does not have, or twice; an unfit ``out``.
+    """
+
+def segment_dot(
+    x: Any,
+    y: Any,
+    offsets: Any,
+    *,
+    block: int | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    check: bool = True,
+) -> Any:
+    """The dot products of ragged segments of two lines, each with the bits that :func:`tcu.dot` gives for it alone.
+
+    Parameters, results and errors are those of :func:`tcu.dot`; ``offsets`` and
+    ``check`` those of :func:`segment_sum`.  The dot product of an empty segment is 0.
+    Arrays on a GPU are refused: there is no kernel.
+    """
+
+def fcumsum(
+    x: Any,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    *,
+    exclusive: bool = False,
+    reverse: bool = False,
+    dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    out: Any = None,
+    progress: Progress | None = None,
+) -> Any:
+    """The running sums of all elements in C order, or along an axis, each rounded once from the exact sum.
+
+    Element i is ``tcu.fsum(x[: i + 1])``, bit for bit, however long the row is
+    and however many threads there are.
+
+    Parameters
+    ----------
+    x, axis, dim, exclusive, reverse, out, progress:
+        As in :func:`tcu.cumsum`; integers and truth values are summed exactly.
+    dtype:
+        Format that each running sum is rounded to directly.  None: float32 for
+        16-bit inputs, x's own dtype otherwise.
+
+    Returns
+    -------
+    An array of x's library and shape, with ``axis=None`` one line of x's
+    elements; ``out`` where it is given.  Nothing overflows on the way: a sum
+    beyond the largest number of ``dtype`` is inf there, and those behind it need
+    not be.  From an inf on sums are inf, and NaN from the first NaN on, or where
+    inf and -inf have met.  Zero sums are +0.
+
+    Raises
+    ------
+    DtypeError, ParameterError:
+        An array that cannot be summed, or on a GPU, for which there is no kernel;
+        an axis that x does not have; an unfit ``out``.
+    """
+
+def segment_fcumsum(
+    x: Any,
+    offsets: Any,
+    *,
+    exclusive: bool = False,
+    reverse: bool = False,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    check: bool = True,
+) -> Any:
+    """The running sums within ragged segments of a line of numbers, each rounded once.
+
+    Segment i is ``x[offsets[i]:offsets[i + 1]]``, and its results have the
+    bits that :func:`tcu.fcumsum` gives for it alone.  Parameters, results and
+    errors are those of :func:`segment_cumsum`; arrays on a GPU are refused.
     """
 
 def fdot(
     x: Any,
     y: Any,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
     *,
+    keepdims: bool = False,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
+    where: npt.ArrayLike | Any | None = None,
     out: Any = None,
 ) -> Any:
     """The dot product of x and y, rounded once: one answer, whatever the order, split or machine.
@@ -241,17 +333,19 @@ def fdot(
         Arrays of one shape and one dtype: float16, bfloat16, float32 or
         float64.  Both of NumPy or PyTorch, or both on one GPU (as
         :func:`tcu.sum`).
+    axis, keepdims, dim, keepdim, where:
+        As in :func:`tcu.sum`; arrays on a GPU are multiplied whole alone.
     dtype:
         Format of the result, rounded to it directly.  None: float32 for
         16-bit inputs, x's own dtype otherwise.
     out:
-        A 0-d array of the same library that takes the result; its dtype
-        stands in for ``dtype``.
+        An array of the same library and of the result's shape that takes the
+        result; its dtype stands in for ``dtype``.
 
     Returns
     -------
     A NumPy scalar, a 0-d tensor, or a 0-d array on the GPU of x and y, without waiting for
-    it.  No product and no sum of them overflows or underflows on
+    it; an array of them where axes are left.  No product and no sum of them overflows or underflows on
     the way: a result beyond the largest number of ``dtype`` is inf, and a sum
     of zero is +0.  A product with inf or NaN is what IEEE 754 says, so
     0 · inf is NaN, and NaN wins over everything else.
@@ -261,7 +355,23 @@ def fdot(
     DtypeError, ShapeError, InvalidOperationError, ParameterError:
         Arrays that cannot be multiplied, or not with each other; products of
         inf and of -inf, and no NaN, on the CPU (on a GPU, which is not waited
-        for, the result is NaN then); an unfit ``out``.
+        for, the result is NaN then); an axis that x does not have, or twice; an unfit ``out``.
+    """
+
+def segment_fdot(
+    x: Any,
+    y: Any,
+    offsets: Any,
+    *,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    check: bool = True,
+) -> Any:
+    """The dot products of ragged segments of two lines, each rounded once.
+
+    Parameters, results and errors are those of :func:`tcu.fdot`; ``offsets`` and
+    ``check`` those of :func:`segment_sum`.  The dot product of an empty segment is 0.
+    Arrays on a GPU are refused: there is no kernel.
     """
 
 def fmean(
@@ -272,6 +382,7 @@ def fmean(
     dtype: npt.DTypeLike | Any = None,
     dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
     keepdim: bool = False,
+    where: npt.ArrayLike | Any | None = None,
     out: Any = None,
 ) -> Any:
     """The mean of all elements, or along axes, the exact sum divided by n and rounded once.
@@ -296,15 +407,35 @@ def segment_fmean(
 
 def fnorm(
     x: Any,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
     *,
+    keepdims: bool = False,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
+    where: npt.ArrayLike | Any | None = None,
     out: Any = None,
 ) -> Any:
-    """The Euclidean norm of all elements: the root of the exact sum of squares, rounded once.
+    """The Euclidean norm of all elements, or along axes: the root of the exact sum of squares, rounded once.
 
     Parameters, results and errors are those of :func:`fdot`; no square
     overflows or underflows on the way.  inf where an element is, NaN where
     one is NaN, +0 for no elements.
+    """
+
+def segment_fnorm(
+    x: Any,
+    offsets: Any,
+    *,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    check: bool = True,
+) -> Any:
+    """The Euclidean norms of ragged segments: the roots of the exact sums of squares, each rounded once.
+
+    Parameters, results and errors are those of :func:`tcu.fnorm`; ``offsets`` and
+    ``check`` those of :func:`segment_sum`.  The norm of an empty segment is 0.
+    Arrays on a GPU are refused: there is no kernel.
     """
 
 def fstd(
@@ -316,6 +447,7 @@ def fstd(
     dtype: npt.DTypeLike | Any = None,
     dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
     keepdim: bool = False,
+    where: npt.ArrayLike | Any | None = None,
     out: Any = None,
 ) -> Any:
     """The standard deviation of all elements, or along axes: the root of the exact variance, rounded once.
@@ -345,6 +477,7 @@ def fsum(
     dtype: npt.DTypeLike | Any = None,
     dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
     keepdim: bool = False,
+    where: npt.ArrayLike | Any | None = None,
     out: Any = None,
 ) -> Any:
     """The sum of all elements, or along axes, rounded once: one answer, whatever the order, split or machine.
@@ -354,7 +487,7 @@ def fsum(
     x:
         Array of float16, bfloat16, float32 or float64, any shape and size, of
         NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`); integers as there.
-    axis, keepdims, dim, keepdim:
+    axis, keepdims, dim, keepdim, where:
         As in :func:`tcu.sum`: ``tcu.fsum(x, axis=-1)[i] == tcu.fsum(x[i])``.
     dtype:
         Format of the result, rounded to it directly.  None: float32 for
@@ -403,6 +536,7 @@ def fvar(
     dtype: npt.DTypeLike | Any = None,
     dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
     keepdim: bool = False,
+    where: npt.ArrayLike | Any | None = None,
     out: Any = None,
 ) -> Any:
     """The variance of all elements, or along axes, rounded once: one answer, whatever the order, split or machine.
@@ -503,6 +637,7 @@ def logsumexp(
     dtype: npt.DTypeLike | Any = None,
     dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
     keepdim: bool = False,
+    where: npt.ArrayLike | Any | None = None,
     out: Any = None,
 ) -> Any:
     """The logarithm of the sum of the exponentials of all elements, or along axes, with the same bits everywhere.
@@ -514,7 +649,7 @@ def logsumexp(
     ----------
     x:
         As in :func:`softmax`.
-    axis, keepdims, dim, keepdim:
+    axis, keepdims, dim, keepdim, where:
         As in :func:`tcu.sum`; the order of the elements has no say.
     dtype:
         Format that the result is rounded to.  None: float32 for 16-bit
@@ -563,6 +698,7 @@ def mean(
     dtype: npt.DTypeLike | Any = None,
     dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
     keepdim: bool = False,
+    where: npt.ArrayLike | Any | None = None,
     out: Any = None,
     return_info: bool = False,
     progress: Progress | None = None,
@@ -598,19 +734,39 @@ def segment_mean(
 
 def norm(
     x: Any,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
     *,
+    keepdims: bool = False,
     block: int | None = None,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
+    where: npt.ArrayLike | Any | None = None,
     out: Any = None,
     return_info: bool = False,
 ) -> Any:
-    """The Euclidean norm of all elements: the binary64 root of what :func:`dot` adds up for x and x.
+    """The Euclidean norm of all elements, or along axes: the binary64 root of what :func:`dot` adds up for x and x.
 
     Parameters, results and errors are those of :func:`dot`.  Nothing is
     scaled: the norm of float64 elements is inf where the sum of squares
     exceeds 2^1024 (one element of 2^512 is enough); squares of elements below
     2^-511 lose bits, and below 2^-538 all of them.  :func:`fnorm` has no such
     limits, and the other dtypes do not reach them.
+    """
+
+def segment_norm(
+    x: Any,
+    offsets: Any,
+    *,
+    block: int | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    check: bool = True,
+) -> Any:
+    """The Euclidean norms of ragged segments, each with the bits that :func:`tcu.norm` gives for it alone.
+
+    Parameters, results and errors are those of :func:`tcu.norm`; ``offsets`` and
+    ``check`` those of :func:`segment_sum`.  The norm of an empty segment is 0.
     """
 
 def normalize(
@@ -752,6 +908,7 @@ def std(
     dtype: npt.DTypeLike | Any = None,
     dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
     keepdim: bool = False,
+    where: npt.ArrayLike | Any | None = None,
     out: Any = None,
 ) -> Any:
     """The standard deviation of all elements, or along axes: the binary64 root of the variance, not yet rounded.
@@ -788,6 +945,7 @@ def sum(
     dtype: npt.DTypeLike | Any = None,
     dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
     keepdim: bool = False,
+    where: npt.ArrayLike | Any | None = None,
     out: Any = None,
     return_info: bool = False,
     progress: Progress | None = None,
@@ -814,6 +972,12 @@ def sum(
         Leave the axes that were summed in the result, with length 1.
     dim, keepdim:
         PyTorch's names of ``axis`` and ``keepdims``; any array may use them.
+    where:
+        Truth values that broadcast to x: only elements where they are true
+        count, and each result has the bits that it has of these alone, as if
+        the others were not there.  ``where=~numpy.isnan(x)`` skips NaN.  A sum
+        of nothing is 0.  On a GPU it waits for the number of elements; along
+        axes without ``out`` and ``return_info``; not through torch.compile.
     unit:
         A name of the catalogue, or a :class:`tcu.Unit` of your own.  None:
         "H100" on the model; on a GPU, that GPU.
@@ -945,6 +1109,7 @@ def var(
     dtype: npt.DTypeLike | Any = None,
     dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
     keepdim: bool = False,
+    where: npt.ArrayLike | Any | None = None,
     out: Any = None,
 ) -> Any:
     """The variance of all elements, or along axes: the mean squared deviation from their mean, by a plan, bit for bit.
@@ -961,7 +1126,7 @@ def var(
         Array of float16, bfloat16, float32 or float64, any shape and strides, of
         NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`).  Gradients flow through
         PyTorch's tensors.
-    axis, keepdims, dim, keepdim:
+    axis, keepdims, dim, keepdim, where:
         As in :func:`tcu.sum`: ``tcu.var(x, axis=-1)[i] == tcu.var(x[i])``.
     correction:
         Taken off n in the denominator: 0 for the variance of these numbers, 1

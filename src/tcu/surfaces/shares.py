@@ -70,12 +70,18 @@ def share_of(operation: Operation, arrays: Sequence[Any], options: Sequence[Any]
     return share_of_total(math.prod(arrays[0].shape), float(total))
 
 
-def row_shares(operation: Operation, x: Any, axes: Sequence[int], options: Sequence[Any]) -> npt.NDArray[Any]:
-    """The share of every row along axes: an object array of :class:`Share`, of x's shape with length 1 there."""
-    found = np.empty(reduced_shape(x.shape, tuple(axes), keepdims=True), object)
+def row_shares(
+    operation: Operation, arrays: Sequence[Any], axes: Sequence[int], options: Sequence[Any], mask: Any = None
+) -> npt.NDArray[Any]:
+    """The share of every row along axes: an object array of :class:`Share`, of x's shape with length 1 there.
+
+    With a ``mask``, of the elements where it is true.
+    """
+    found = np.empty(reduced_shape(tuple(arrays[0].shape), tuple(axes), keepdims=True), object)
     for where in np.ndindex(found.shape):
-        row = x[tuple(slice(None) if i in axes else at for i, at in enumerate(where))]
-        found[where] = share_of(operation, (row,), options)
+        place = tuple(slice(None) if i in axes else at for i, at in enumerate(where))
+        rows = [x[place] if mask is None else x[place][mask[place]] for x in arrays]
+        found[where] = share_of(operation, rows, options)
     return found
 
 

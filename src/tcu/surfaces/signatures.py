@@ -61,8 +61,9 @@ def function_over(operation: Operation, surface: Surface) -> Function:
     """
     two = len(operation.operands) == 2
 
-    def of_two(x: Any, y: Any, **given: Any) -> Any:
-        return surface.run(operation, (x, y), WHOLE, **given)
+    def of_two(x: Any, y: Any, axis: Any = None, *, keepdims: bool = False, **given: Any) -> Any:
+        layout = WHOLE if axis is None and not keepdims else Along(axis, keepdims)
+        return surface.run(operation, (x, y), layout, **given)
 
     def of_one(x: Any, axis: Any = None, *, keepdims: bool = False, **given: Any) -> Any:
         layout = WHOLE if axis is None and not keepdims else Along(axis, keepdims)

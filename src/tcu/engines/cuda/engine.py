@@ -14,7 +14,7 @@ from tcu.errors import ParameterError
 from tcu.formats.array import holds_integers
 from tcu.gpu.device import find_gpu
 from tcu.ops.info import DotInfo, sum_info
-from tcu.ops.layout import Ragged, Whole, check_line, reduced_axes, row_axis, scan_axis
+from tcu.ops.layout import Along, Ragged, Whole, check_line, reduced_axes, row_axis, scan_axis
 from tcu.ops.operation import Call
 from tcu.ops.request import Request, ScanRequest
 
@@ -31,13 +31,12 @@ def execute(call: Call, keep: Keep | None = None) -> tuple[Any, Any]:
     """
     operation, layout = call.operation, call.layout
     operation.check_layout(layout)
-    if not operation.on_gpu:
+    if type(layout) not in operation.on_gpu:
+        name = f"segment_{operation}" if isinstance(layout, Ragged) else str(operation)
+        if isinstance(layout, Along) and operation.on_gpu:
+            name += " along axes"
         raise ParameterError(
-            f"{operation.name} has no kernel for GPUs: pass an array in the host's memory, such as numpy.asarray(x)"
-        )
-    if isinstance(layout, Ragged) and not operation.in_parts:
-        raise ParameterError(
-            f"segment_{operation.name} has no kernel for GPUs: pass an array in the host's memory, such as numpy.asarray(x)"
+            f"{name} has no kernel for GPUs: pass an array in the host's memory, such as numpy.asarray(x)"
         )
     cupy = sys.modules.get("cupy")
     if (
@@ -82,9 +81,11 @@ def _reduce(call: Call, keep: Keep | None) -> tuple[Any, Any]:
         return _whole(request, call, keep)
     axis, keepdims = (None, False) if isinstance(call.layout, Whole) else call.layout
     axes = reduced_axes(axis, len(x.shape))
-    result, plan = rows.reduce(request, x, axes, keepdims, call.out, keep)
+    result, plan = rows.reduce(request, call.arrays, axes, keepdims, call.out, keep)
     if not call.return_info or plan is None:
         return result, None
+    if call.operation.product:
+        return result, DotInfo(plan, plan.levels, None)
     count = math.prod(length for i, length in enumerate(x.shape) if i not in axes)
     unit = find_gpu(sums.home_of((x,))[1]).unit
     return result, sum_info(unit, plan, None, count)

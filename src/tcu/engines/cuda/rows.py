@@ -31,6 +31,7 @@ from tcu.gpu.rows_in_registers import Rows
 from tcu.gpu.segmented import segmented_recipe
 from tcu.gpu.sums import Layout, check_address, contiguous, exact_recipe
 from tcu.model.elements import summable
+from tcu.model.pairs import check_alike
 from tcu.ops.layout import reduced_shape
 from tcu.ops.request import Request
 from tcu.ops.result import result_format
@@ -43,8 +44,9 @@ ALIGNMENT = 16
 
 
 def reduce(
-    request: Request, x: Any, axes: tuple[int, ...], keepdims: bool, out: Any = None, keep: Keep | None = None
-) -> tuple[Any, Plan | None]:
+    request: Request, arrays: Sequence[Any], axes: tuple[int, ...], keepdims: bool, out: Any = None,
+    keep: Keep | None = None,
+) -> tuple[Any, Plan | None]:  # fmt: skip
     """(the sums or means, the plan of one row, None of exact ones); ``axes`` are sorted and not negative.
 
     Raises what :func:`tcu.sum` raises.
@@ -53,25 +55,33 @@ def reduce(
         raise ParameterError(
             f"variant={request.variant!r} with axis on a GPU: leave variant out, sum row by row, or pass a host array"
         )
-    library, ordinal = home_of((x,), out)
+    x, y = arrays[0], arrays[-1]
+    library, ordinal = home_of(arrays, out)
     with current(ordinal):
         stream = library.current_stream(ordinal)
         view = library.view("x", x, stream)
         element = summable(view.dtype, "x", "sum")
+        other = view if y is x else library.view("y", y, stream)
+        if other is not view:
+            check_alike((view.shape, other.shape), (view.dtype, other.dtype), "with reshape", "with astype")
         kept = tuple(axis for axis in range(len(view.shape)) if axis not in axes)
         place = None if out is None else library.view("out", out, stream)
         target = result_format(element, request.dtype, None if place is None else place.dtype)
         shape = reduced_shape(view.shape, axes, keepdims)
         laid, columns = laid_out(view, kept, axes), None
+        if laid is not None and other is not view and laid_out(other, kept, axes) != laid:
+            laid = None
         if laid is None and request.operation.adds_up and request.chain in (None, 1):
             columns = side_by_side(view, kept, axes) if request.variant in OWN_VARIANTS else None
         order: Order = None
         if laid is None and columns is None:
             order = kept + axes
-            view = library.view("x", library.ordered(x, order), stream)
+            copies = [library.ordered(each, order) for each in ((x,) if y is x else (x, y))]
+            view, other = (library.view("x", each, stream) for each in (copies[0], copies[-1]))
             laid = laid_out(view, tuple(range(len(kept))), tuple(range(len(kept), len(order))))
         size = element.dtype.itemsize
-        check_address(view.address, size)
+        for each in (view, other):
+            check_address(each.address, size)
         launch: Launch | None
         plan: Plan | None
         if columns is not None:
@@ -81,15 +91,15 @@ def reduce(
         else:
             assert laid is not None
             rows, length, stride = laid
-            aligned = view.address % ALIGNMENT == 0
+            aligned = (view.address | other.address) % ALIGNMENT == 0
             launch, plan = _launch(request, target, element, rows, length, stride, aligned, ordinal)
         if place is None:
             result, address = library.empty(x, shape, target.dtype, ordinal)
         else:
             result, address = out, checked_address(place, shape, target.dtype)
         if launch is not None:
-            start(launch, library, x, ordinal, view.address, view.address, address, stream)
-            if keep is not None:
+            start(launch, library, x, ordinal, view.address, other.address, address, stream)
+            if keep is not None and (order is None or y is x):
                 keep(launch, result, order)
         return (result if place is not None else library.finish(result, x, stream)), plan
 
@@ -117,14 +127,16 @@ def _launch(
         return Launch(
             exponentials_recipe(request.operation.finish, lines, 1, element, target), gpu
         ) if rows else None, None
-    moments = request.operation.moments
-    plan = make_dot_plan(length, element, request.block) if moments else _plan(request, length, element, gpu)
+    by_products = request.operation.term != "value"
+    plan = (
+        make_dot_plan(length, element, request.block) if by_products else _plan(request, length, element, gpu)
+    )
     if not rows:
         return None, plan
-    if moments:
+    if by_products:
         recipe = moments_recipe(
             plan, rows, target, gpu, correction=request.correction, root=request.operation.root, stride=stride,
-            aligned=each_aligned,
+            aligned=each_aligned, term=request.operation.term,
         )  # fmt: skip
     elif plan.variant in SEGMENTED:
         span = (rows - 1) * stride + length

@@ -67,10 +67,10 @@ def _launch(request: Request, target: Format, element: Format, n: int, segments:
     mean = request.operation.mean
     if request.operation.exact:
         return Launch(exact_segments_recipe(n, segments, element, target, gpu, mean=mean), gpu)
-    if request.operation.moments:
+    if request.operation.term != "value":
         moments = moments_recipe(
             make_dot_plan(n, element, request.block), segments, target, gpu, correction=request.correction,
-            root=request.operation.root,
+            root=request.operation.root, term=request.operation.term,
         )  # fmt: skip
         return Launch(moments, gpu)
     plan = make_plan(

@@ -7,6 +7,7 @@ the numbers does not matter.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -14,14 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.engines.host.rows import row_pieces
-from tcu.engines.host.source import source_of
+from tcu.engines.host.source import operands_of, source_of
+from tcu.engines.host.terms import roots_of, sums_of, terms_of
 from tcu.errors import InvalidOperationError
 from tcu.formats.format import Format
-from tcu.model import compiled, threads
+from tcu.model import threads
 from tcu.model.elements import Elements
 from tcu.model.pairs import Pairs
 from tcu.ops.exact import Tally, tally_on_host
-from tcu.ops.exact_products import tally_of_pairs
+from tcu.ops.exact_products import sum_of_products, tally_of_pairs
 from tcu.ops.finish import finish_exactly
 from tcu.ops.layout import Axes, Ragged, Whole, check_line
 from tcu.ops.offsets import checked_offsets
@@ -62,28 +64,29 @@ def _whole(call: Call) -> Any:
 
 
 def _rows(call: Call) -> Any:
-    elements = Elements.of(call.arrays[0])
-    array = elements.array
+    source = source_of(call.operation, call.arrays)
+    arrays = operands_of(source)
     assert not isinstance(call.layout, Ragged)
-    axes = Axes.of(call.layout, array.shape)
-    target = target_of(elements.format, call.dtype, call.out, axes.shape)
-    left = tuple(array.shape[i] for i in axes.kept)
-    rows = array.transpose(*axes.kept, *axes.reduced)
+    axes = Axes.of(call.layout, arrays[0].shape)
+    target = target_of(source.format, call.dtype, call.out, axes.shape)
+    left = tuple(arrays[0].shape[i] for i in axes.kept)
+    operands = [array.transpose(*axes.kept, *axes.reduced) for array in arrays]
     codes = np.empty(math.prod(axes.shape), target.code_dtype)
     if axes.n >= _least_alone(call.operation):
         for number, where in enumerate(np.ndindex(left)):
-            codes[number] = _alone(call, Elements(rows[where]), target, f"row {where}")
+            row = source_of(call.operation, [rows[where] for rows in operands])
+            codes[number] = _alone(call, row, target, f"row {where}")
     else:
 
-        def work(piece: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
-            count = math.prod(piece.shape[: piece.ndim - len(axes.reduced)])
-            line = np.require(piece.reshape(-1), elements.format.dtype, ["C", "A"])
+        def work(pieces: tuple[npt.NDArray[Any], ...]) -> tuple[npt.NDArray[Any], int]:
+            count = math.prod(pieces[0].shape[: pieces[0].ndim - len(axes.reduced)])
+            lines = [np.require(piece.reshape(-1), source.format.dtype, ["C", "A"]) for piece in pieces]
             starts = axes.n * np.arange(count)
-            return _sums(call.operation, line, elements.format, starts, starts + axes.n, target)
+            return _sums(call.operation, lines, source.format, starts, starts + axes.n, target)
 
         at = 0
-        pieces = row_pieces(rows, len(axes.kept), max(1, _PIECE // max(axes.n, 1)))
-        for found, clash in threads.in_order(work, pieces):
+        pieces = [row_pieces(rows, len(axes.kept), max(1, _PIECE // max(axes.n, 1))) for rows in operands]
+        for found, clash in threads.in_order(work, zip(*pieces, strict=True)):
             if clash >= 0:
                 where = np.unravel_index(at + clash, left)
                 raise _clash(f"row {tuple(int(i) for i in where)}")
@@ -93,16 +96,17 @@ def _rows(call: Call) -> Any:
 
 
 def _segments(call: Call, layout: Ragged) -> Any:
-    elements = Elements.of(call.arrays[0])
-    check_line(elements.array.shape)
-    edges = checked_offsets(layout.offsets, elements.n)
+    source = source_of(call.operation, call.arrays)
+    arrays = operands_of(source)
+    check_line(arrays[0].shape)
+    edges = checked_offsets(layout.offsets, source.n)
     count = edges.size - 1
-    target = target_of(elements.format, call.dtype, call.out, (count,))
+    target = target_of(source.format, call.dtype, call.out, (count,))
     codes = np.empty(count, target.code_dtype)
     lengths = np.diff(edges)
     least = _least_alone(call.operation)
     for i in np.flatnonzero(lengths >= least):
-        piece = Elements(elements.array[edges[i] : edges[i + 1]])
+        piece = source_of(call.operation, [array[edges[i] : edges[i + 1]] for array in arrays])
         codes[i] = _alone(call, piece, target, f"segment {i}")
     if not least:
         return put(codes.view(target.dtype), call.out)
@@ -111,10 +115,12 @@ def _segments(call: Call, layout: Ragged) -> Any:
     def work(where: tuple[int, int]) -> tuple[npt.NDArray[Any], int]:
         first, last = where
         begin = int(edges[first])
-        line = elements.read(begin, int(edges[last]))
+        lines = [
+            np.require(array[begin : int(edges[last])], source.format.dtype, ["C", "A"]) for array in arrays
+        ]
         starts = edges[first:last] - begin
         stops = starts + short[first:last]
-        return _sums(call.operation, line, elements.format, starts, stops, target)
+        return _sums(call.operation, lines, source.format, starts, stops, target)
 
     at = 0
     for found, clash in threads.in_order(work, _runs(edges, short)):
@@ -137,22 +143,28 @@ def _runs(edges: npt.NDArray[np.int64], short: npt.NDArray[np.int64]) -> Any:
 
 
 def _sums(
-    operation: Operation, line: npt.NDArray[Any], fmt: Format, starts: npt.NDArray[np.int64],
+    operation: Operation, lines: Sequence[npt.NDArray[Any]], fmt: Format, starts: npt.NDArray[np.int64],
     stops: npt.NDArray[np.int64], target: Format,
 ) -> tuple[npt.NDArray[Any], int]:  # fmt: skip
-    """(codes of the sums of the pieces of a line, the first that has no value or -1)."""
-    out = np.empty(starts.size, target.code_dtype)
-    goal = np.array([target.fraction_bits, target.bias, _fields(target), target.nan_code], np.int64)
-    clash = compiled.load("exact_rows").sum_rows_exactly(
-        line.view(f"i{fmt.dtype.itemsize}"), starts, stops, fmt.fraction_bits, fmt.bias, _fields(fmt),
-        operation.mean, goal, out,
-    )  # fmt: skip
-    return out, int(clash)
-
-
-def _fields(fmt: Format) -> int:
-    """The exponent field of inf."""
-    return (1 << fmt.exponent_bits) - 1
+    """(codes of the results of the pieces of a line, the first that has no value or -1)."""
+    if not operation.product:
+        return sums_of(lines[0], fmt, starts, stops, target, operation.mean)
+    terms = terms_of(lines, fmt, starts, stops)
+    if operation.root:
+        codes, clash, left = roots_of(terms, target)
+    else:
+        codes, clash = sums_of(terms.line, terms.format, terms.starts, terms.stops, target)
+        left = terms.left
+    for row in np.flatnonzero(left).tolist():  # with what the quick way may not have
+        x, y = (each[starts[row] : stops[row]] for each in (lines[0], lines[-1]))
+        found = (sum_of_products(x, y, fmt),)
+        try:
+            number = finish_exactly(operation, found, x.size)
+        except InvalidOperationError:
+            clash = row if clash < 0 else min(clash, row)
+            continue
+        codes[row] = int(np.array([round_number(number, target)]).view(target.code_dtype)[0])
+    return codes, clash
 
 
 def _least_alone(operation: Operation) -> int:
@@ -160,9 +172,9 @@ def _least_alone(operation: Operation) -> int:
     return 0 if operation.moments else _LONG
 
 
-def _alone(call: Call, elements: Elements, target: Format, name: str) -> int:
+def _alone(call: Call, source: Elements | Pairs, target: Format, name: str) -> int:
     """The code of one row."""
-    n, found = tallies_of(call.operation, elements)
+    n, found = tallies_of(call.operation, source)
     try:
         number = finish_exactly(call.operation, found, n, call.operation.correction(call.options))
     except InvalidOperationError:

@@ -7,7 +7,7 @@ of several axes in C order.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.engines.host.rows import row_pieces
-from tcu.engines.host.source import source_of
+from tcu.engines.host.source import operands_of, source_of
 from tcu.formats.array import encode_array
 from tcu.formats.format import Format
 from tcu.model import threads
@@ -49,8 +49,7 @@ def reduce(call: Call) -> tuple[Any, Any]:
     if isinstance(call.layout, Ragged):
         return _segments(call, call.layout), None
     source = source_of(call.operation, call.arrays)
-    array = source.x.array if isinstance(source, Pairs) else source.array
-    axes = Axes.of(call.layout, array.shape)
+    axes = Axes.of(call.layout, operands_of(source)[0].shape)
     plan, unit = plan_of(call.operation, axes.n, source.format, call.options)
     whole = isinstance(call.layout, Whole)
     target = target_of(source.format, call.dtype, call.out, None if whole else axes.shape)
@@ -70,7 +69,6 @@ def reduce(call: Call) -> tuple[Any, Any]:
     if not call.return_info:
         pass
     elif call.operation.product:
-        assert bits is not None
         info = DotInfo(plan, plan.levels, bits)
     elif not call.operation.moments:
         info = sum_info(unit, plan, bits, rows=found.size)
@@ -108,32 +106,37 @@ def _alone(
 
 
 def _together(
-    operation: Operation, plan: Plan, rows: npt.NDArray[Any], unit: Unit, absent: npt.NDArray[np.bool_] | None = None
+    operation: Operation, plan: Plan, operands: Sequence[npt.NDArray[Any]], unit: Unit,
+    absent: npt.NDArray[np.bool_] | None = None,
 ) -> Totals:  # fmt: skip
-    """The totals of the rows (r, n) of an array, of which ``absent`` marks what is none of their numbers."""
+    """The totals of the rows (r, n) of one array or two, of which ``absent`` marks what is none of their numbers."""
     if operation.moments:
-        return row_moments(plan, rows, absent)
+        return row_moments(plan, operands[0], absent)
     if absent is not None:
-        rows = np.where(absent, rows.dtype.type(0), rows)
-    return execute_rows(plan, rows, unit)[None]
+        operands = [np.where(absent, rows.dtype.type(0), rows) for rows in operands]
+    given = np.stack([operands[0], operands[-1]]) if operation.product else operands[0]
+    return execute_rows(plan, given, unit)[None]
 
 
-def _rows(call: Call, elements: Elements | Pairs, axes: Axes, plan: Plan, unit: Unit) -> Iterator[Totals]:
+def _rows(call: Call, source: Elements | Pairs, axes: Axes, plan: Plan, unit: Unit) -> Iterator[Totals]:
     """The rows' totals, a piece of them at a time."""
-    assert isinstance(elements, Elements)
-    rows = elements.array.transpose(*axes.kept, *axes.reduced)
+    operands = [array.transpose(*axes.kept, *axes.reduced) for array in operands_of(source)]
     if plan.n >= _LONG:
-        for where in np.ndindex(rows.shape[: len(axes.kept)]):
-            yield _alone(call.operation, Elements(rows[where]), plan, unit, call.progress)
+        for where in np.ndindex(operands[0].shape[: len(axes.kept)]):
+            row = source_of(call.operation, [rows[where] for rows in operands])
+            yield _alone(call.operation, row, plan, unit, call.progress)
         return
 
-    def work(piece: npt.NDArray[Any]) -> Totals:
-        count = math.prod(piece.shape[: piece.ndim - len(axes.reduced)])
-        line = np.require(piece.reshape(count, plan.n), elements.format.dtype, ["C", "A"])
-        return _together(call.operation, plan, line, unit)
+    def work(pieces: tuple[npt.NDArray[Any], ...]) -> Totals:
+        count = math.prod(pieces[0].shape[: pieces[0].ndim - len(axes.reduced)])
+        lines = [
+            np.require(piece.reshape(count, plan.n), source.format.dtype, ["C", "A"]) for piece in pieces
+        ]
+        return _together(call.operation, plan, lines, unit)
 
     together = max(1, _PIECE // max(row_width(plan), 1))
-    for totals in threads.in_order(work, row_pieces(rows, len(axes.kept), together)):
+    pieces = (row_pieces(rows, len(axes.kept), together) for rows in operands)
+    for totals in threads.in_order(work, zip(*pieces, strict=True)):
         yield totals
         if call.progress is not None:
             call.progress(totals.shape[1] * plan.n)
@@ -143,31 +146,31 @@ def _rows(call: Call, elements: Elements | Pairs, axes: Axes, plan: Plan, unit: 
 
 
 def _segments(call: Call, layout: Ragged) -> Any:
-    elements = Elements.of(call.arrays[0])
-    check_line(elements.array.shape)
-    edges = checked_offsets(layout.offsets, elements.n)
+    source = source_of(call.operation, call.arrays)
+    check_line(operands_of(source)[0].shape)
+    edges = checked_offsets(layout.offsets, source.n)
     lengths = np.diff(edges)
-    target = target_of(elements.format, call.dtype, call.out, lengths.shape)
-    totals = _segment_totals(call.operation, elements, edges[:-1], lengths, call.options)
+    target = target_of(source.format, call.dtype, call.out, lengths.shape)
+    totals = _segment_totals(call.operation, source, edges[:-1], lengths, call.options)
     correction = call.operation.correction(call.options)
     results = finish_totals(call.operation, totals, lengths, correction) + 0.0  # a mean that underflows is +0
     return put(encoded(results, target).view(target.dtype), call.out)
 
 
 def _segment_totals(
-    operation: Operation, elements: Elements, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64],
+    operation: Operation, source: Elements | Pairs, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64],
     options: tuple[Any, ...],
 ) -> Totals:  # fmt: skip
     """The segments' totals, a piece of those of one width at a time."""
-    fmt = elements.format
+    fmt, lines = source.format, operands_of(source)
     plan_of(operation, int(lengths.max(initial=0)), fmt, options)  # which looks at the options
     totals = np.zeros((2 if operation.moments else 1, lengths.size))
     for i in np.flatnonzero(lengths >= _LONG):
-        piece = Elements(elements.array[starts[i] : starts[i] + lengths[i]])
+        piece = source_of(operation, [line[starts[i] : starts[i] + lengths[i]] for line in lines])
         plan, unit = plan_of(operation, piece.n, fmt, options)
         totals[:, i : i + 1] = _alone(operation, piece, plan, unit)
     widths = np.where(lengths < _LONG, lengths, 0)
-    if operation.moments or operation.option("variant", options) in OWN_VARIANTS:
+    if operation.term != "value" or operation.option("variant", options) in OWN_VARIANTS:
         widths = _rounded_up(widths)
     order = np.argsort(widths, kind="stable")
 
@@ -175,8 +178,8 @@ def _segment_totals(
         width, which = piece
         plan, unit = plan_of(operation, width, fmt, options)
         at = np.arange(width)
-        rows = elements.array[np.minimum(starts[which, None] + at, elements.n - 1)]
-        rows = np.require(rows, fmt.dtype, ["C", "A"])
+        places = np.minimum(starts[which, None] + at, source.n - 1)
+        rows = [np.require(line[places], fmt.dtype, ["C", "A"]) for line in lines]
         return which, _together(operation, plan, rows, unit, at >= lengths[which, None])
 
     for which, sums in threads.in_order(work, _of_one_width(widths, order)):

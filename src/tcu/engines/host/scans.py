@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcu.engines.host import exact_scans
 from tcu.engines.host.planned import encoded
 from tcu.engines.host.rows import given_back, place_of, row_pieces
 from tcu.formats.format import Format, format_of
@@ -38,56 +39,60 @@ _TOGETHER = 1 << 20
 
 
 def scan(call: Call) -> tuple[Any, ScanInfo | None]:
-    """(the running sums, how they came about)"""
+    """(the running sums, how they came about: None of exact ones, which have no order)"""
     elements = Elements.of(call.arrays[0])
     array = elements.array
-    request = ScanRequest(*call.options)
-    exclusive, reverse = request.exclusive, request.reverse
+    exclusive, reverse = call.option("exclusive"), call.option("reverse")
+    arithmetic: Any = exact_scans if call.operation.exact else scans
+    request = None if call.operation.exact else ScanRequest(*call.options)
     if isinstance(call.layout, Ragged):
         check_line(array.shape)
         edges = checked_offsets(call.layout.offsets, elements.n)
         longest = int(np.diff(edges).max(initial=0))
-        plan = scan_info((longest,), None, elements.format, **request.way).plan  # which looks at the options
+        # Which looks at the options.
+        plan = None if request is None else scan_info((longest,), None, elements.format, **request.way).plan
         target = target_of(elements.format, call.dtype, call.out, array.shape)
         result = place_of(array, array.shape, call.out, target)
-        if isinstance(plan, MmaScanPlan):
+        if request is not None and isinstance(plan, MmaScanPlan):
             _scan_segments_by_mmas(elements, edges, result, request)
         else:
-            _scan_segments(elements, edges, result, exclusive, reverse)
+            _scan_segments(arithmetic, elements, edges, result, exclusive, reverse)
         return given_back(result, call.out), None
     axis = scan_axis(call.layout, array.ndim)
     shape = line_shape(array.shape, axis)
-    info = scan_info(array.shape, axis, elements.format, **request.way)
+    info = None if request is None else scan_info(array.shape, axis, elements.format, **request.way)
     target = target_of(elements.format, call.dtype, call.out, shape)
     result = place_of(array, shape, call.out, target)
-    if isinstance(info.plan, MmaScanPlan):
+    if request is not None and info is not None and isinstance(info.plan, MmaScanPlan):
         _scan_rows_by_mmas(elements, axis, info, request, result, call.progress)
     else:
-        _scan_rows(elements, axis, result, exclusive, reverse, call.progress)
+        _scan_rows(arithmetic, elements, axis, result, exclusive, reverse, call.progress)
     return given_back(result, call.out), info
 
 
 def _scan_rows(
-    elements: Elements, axis: int | None, result: npt.NDArray[Any],
+    arithmetic: Any, elements: Elements, axis: int | None, result: npt.NDArray[Any],
     exclusive: bool, reverse: bool, progress: Progress | None,
 ) -> None:  # fmt: skip
     fmt, array = elements.format, elements.array
     if not array.size:
         return
     if axis is None:
-        scans.scan_line(elements.n, fmt, elements.read, result, exclusive, reverse, progress)
+        arithmetic.scan_line(elements.n, fmt, elements.read, result, exclusive, reverse, progress)
         return
     rows, places = np.moveaxis(array, axis, -1), np.moveaxis(result, axis, -1)
     n = array.shape[axis]
-    if n > scans.piece_length(fmt):
+    if n > arithmetic.piece_length(fmt):
         for where in np.ndindex(rows.shape[:-1]):
-            scans.scan_line(n, fmt, Elements(rows[where]).read, places[where], exclusive, reverse, progress)
+            arithmetic.scan_line(
+                n, fmt, Elements(rows[where]).read, places[where], exclusive, reverse, progress
+            )
         return
 
     def work(piece: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> int:
         given, place = piece
         line = np.require(given, fmt.dtype, ["C", "A"]).reshape(-1)
-        scans.scan_segments(line, np.arange(0, line.size + 1, n), place, exclusive, reverse)
+        arithmetic.scan_segments(line, np.arange(0, line.size + 1, n), place, exclusive, reverse)
         return line.size
 
     together = max(1, _PIECE // n)
@@ -99,6 +104,7 @@ def _scan_rows(
 
 
 def _scan_segments(
+    arithmetic: Any,
     elements: Elements,
     offsets: npt.NDArray[np.int64],
     result: npt.NDArray[Any],
@@ -110,15 +116,17 @@ def _scan_segments(
     def work(run: tuple[int, int]) -> None:
         edges = offsets[run[0] : run[1] + 1]
         start, stop = int(edges[0]), int(edges[-1])
-        scans.scan_segments(elements.read(start, stop), edges - start, result[start:stop], exclusive, reverse)
+        arithmetic.scan_segments(
+            elements.read(start, stop), edges - start, result[start:stop], exclusive, reverse
+        )
 
     long: list[int] = []
-    for _ in threads.in_order(work, _runs(offsets, scans.piece_length(fmt), long)):
+    for _ in threads.in_order(work, _runs(offsets, arithmetic.piece_length(fmt), long)):
         pass
     for segment in long:  # by all cores
         start, stop = int(offsets[segment]), int(offsets[segment + 1])
         read = partial(_read_from, elements, start)
-        scans.scan_line(stop - start, fmt, read, result[start:stop], exclusive, reverse)
+        arithmetic.scan_line(stop - start, fmt, read, result[start:stop], exclusive, reverse)
 
 
 def _scan_rows_by_mmas(

@@ -11,7 +11,7 @@ import torch
 from tcu.errors import ParameterError
 from tcu.ops.layout import Ragged, reduced_axes
 from tcu.ops.operation import Operation
-from tcu.ops.options import OF_A_SCAN, defaults
+from tcu.ops.options import defaults
 from tcu.surfaces.torch.watch import recorder
 
 __all__ = ["DERIVATIVES", "Derivative", "derivative_of", "exact_sum", "softmax_along", "sum_along"]
@@ -60,6 +60,8 @@ def _base(operation: Operation, layout: type) -> type[Derivative]:
     if operation.moments:
         return _OfSegmentMoments if layout is Ragged else _OfMoments
     if operation.product:
+        if layout is Ragged:
+            return _OfSegmentNorm if operation.root else _OfSegmentDot
         return _OfNorm if operation.root else _OfDot
     return _OfSegmentSums if layout is Ragged else _OfSums
 
@@ -133,20 +135,33 @@ class _OfSums(Derivative):
 class _OfDot(Derivative):
     @classmethod
     def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        _keep(ctx, inputs, output, *inputs[:2])
+        x, y, *rest = inputs
+        _keep(ctx, inputs, output, x, y)
+        _keep_axes(ctx, x, *rest)
+
+    @classmethod
+    def spread(cls, ctx: Any, each: Any) -> Any:
+        """A number for each row, beside its elements."""
+        return _with_axes(ctx, each)
+
+    @classmethod
+    def totals(cls, ctx: Any, terms: Any) -> Any:
+        """The sums of what belongs to each row."""
+        return _total(ctx, terms, ctx.result_dtype)
 
     @classmethod
     def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
-        x, y = ctx.saved_tensors
+        x, y, *_ = ctx.saved_tensors
+        gradient = cls.spread(ctx, gradient)
         first = _times(gradient, y) if ctx.needs_input_grad[0] else None
         second = _times(gradient, x) if ctx.needs_input_grad[1] else None
         return first, second, *ctx.rest[1:]
 
     @classmethod
     def jvp(cls, ctx: Any, first: Any, second: Any, *_: Any) -> Any:
-        x, y = ctx.saved_tensors
+        x, y, *_ = ctx.saved_tensors
         pairs = [(a, b) for a, b in ((first, y), (x, second)) if a is not None and b is not None]
-        return sum(_product(a, b, ctx.result_dtype).sum(dtype=ctx.result_dtype) for a, b in pairs)
+        return sum(cls.totals(ctx, _product(a, b, ctx.result_dtype)) for a, b in pairs)
 
 
 class _OfNorm(Derivative):
@@ -155,19 +170,48 @@ class _OfNorm(Derivative):
     @classmethod
     def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         _keep(ctx, inputs, output, inputs[0], output)
+        _keep_axes(ctx, *inputs)
+
+    spread, totals = _OfDot.spread, _OfDot.totals
 
     @classmethod
     def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
-        x, norm = ctx.saved_tensors
+        x, norm, *_ = ctx.saved_tensors
         wide = torch.promote_types(norm.dtype, x.dtype)
         share = (gradient.to(wide) / norm.to(wide)).masked_fill(norm == 0, 0)
-        return _times(share, x), *ctx.rest
+        return _times(cls.spread(ctx, share), x), *ctx.rest
 
     @classmethod
     def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
-        x, norm = ctx.saved_tensors
-        total = _product(x, tangent, ctx.result_dtype).sum(dtype=ctx.result_dtype)
+        x, norm, *_ = ctx.saved_tensors
+        total = cls.totals(ctx, _product(x, tangent, ctx.result_dtype))
         return (total / norm).masked_fill(norm == 0, 0)
+
+
+class _Segments:
+    """What rows and segments differ in; offsets are saved last, and not looked at again."""
+
+    @staticmethod
+    def spread(ctx: Any, each: Any) -> Any:
+        """A number for each segment, for each of its elements."""
+        return each.repeat_interleave(ctx.saved_tensors[-1].diff(), output_size=ctx.shape[0])
+
+    @staticmethod
+    def totals(ctx: Any, terms: Any) -> Any:
+        sums = DERIVATIVES["segment_sum"].record(terms, ctx.saved_tensors[-1], False)
+        return sums.to(ctx.result_dtype)
+
+
+class _OfSegmentDot(_Segments, _OfDot):
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _keep(ctx, inputs, output, *inputs[:3])
+
+
+class _OfSegmentNorm(_Segments, _OfNorm):
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _keep(ctx, inputs, output, inputs[0], output, inputs[1])
 
 
 class _OfSegmentSums(Derivative):
@@ -480,10 +524,6 @@ def _spread(each: Any, offsets: Any, like: Any) -> Any:
 # additions, as gradients have the result's dtype, of which MMAs may take none.
 
 
-_PLAIN = defaults(OF_A_SCAN[2:-1])
-"""The options behind ``exclusive`` and ``reverse``, up to the dtype."""
-
-
 class _OfScan(Derivative):
     @classmethod
     def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -500,7 +540,7 @@ class _OfScan(Derivative):
 
     @classmethod
     def again(cls, ctx: Any, x: Any, reverse: bool, dtype: Any) -> Any:
-        return cls.record(x, ctx.axis, ctx.exclusive, reverse, *_PLAIN, dtype)
+        return cls.record(x, ctx.axis, ctx.exclusive, reverse, *defaults(cls.operation.options[2:-1]), dtype)
 
 
 class _OfSegmentScan(_OfScan):
@@ -513,7 +553,15 @@ class _OfSegmentScan(_OfScan):
 
     @classmethod
     def again(cls, ctx: Any, x: Any, reverse: bool, dtype: Any) -> Any:
-        return cls.record(x, *ctx.saved_tensors, False, ctx.exclusive, reverse, *_PLAIN, dtype)
+        return cls.record(
+            x,
+            *ctx.saved_tensors,
+            False,
+            ctx.exclusive,
+            reverse,
+            *defaults(cls.operation.options[2:-1]),
+            dtype,
+        )
 
 
 # Of operations of a program's own.

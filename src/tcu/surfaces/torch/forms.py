@@ -94,9 +94,14 @@ class _Along(Form):
     def all_at_once(self, operator: Any, shape_alone: Any, operands: int) -> Any:
         """The batch is one more axis that is left."""
 
-        def run(info: Any, where: tuple[Any, ...], x: Any, axes: Any, *rest: Any, **named: Any) -> Any:
-            inside = reduced_axes(axes, x.dim() - 1)
-            return operator(x.movedim(where[0], 0), [axis + 1 for axis in inside], *rest, **named), 0
+        def run(info: Any, where: tuple[Any, ...], *arguments: Any, **named: Any) -> Any:
+            arrays, axes, *rest = arguments[:operands], *arguments[operands:]
+            batches = [
+                x.unsqueeze(0).expand(info.batch_size, *x.shape) if at is None else x.movedim(at, 0)
+                for x, at in zip(arrays, where, strict=False)
+            ]
+            inside = reduced_axes(axes, batches[0].dim() - 1)
+            return operator(*batches, [axis + 1 for axis in inside], *rest, **named), 0
 
         return run
 
@@ -163,7 +168,12 @@ class _Ragged(Form):
         return torch.cat([results, results.new_zeros(1)]).reshape(lines.shape[0], -1)[:, :-1]
 
     def all_at_once(self, operator: Any, shape_alone: Any, operands: int) -> Any:
-        """One longer line that is cut alike again and again; one line after another where each has its own offsets."""
+        """One longer line that is cut alike again and again; one line after another where each has its own offsets.
+
+        So are pairs of lines.
+        """
+        if operands == 2:
+            return super().all_at_once(operator, shape_alone, operands)
 
         def run(info: Any, where: tuple[Any, ...], x: Any, offsets: Any, *rest: Any, **named: Any) -> Any:
             x_at, offsets_at, count = *where[:2], info.batch_size

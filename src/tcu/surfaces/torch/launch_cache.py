@@ -203,8 +203,12 @@ def key_of(
         axis = layout.axis
         axes = axis if type(axis) is int or axis is None else reduced_axes(axis, x.dim())
         where: Any = (axes, bool(layout.keepdims))
+        if (y := arrays[-1]) is not x:
+            if not _alike(x, y) or not x.is_contiguous():
+                return None
+            where, address = (*where, "pairs"), address | y.data_ptr()
     elif type(layout) is Ragged:
-        if not is_tensor(layout.offsets):
+        if not is_tensor(layout.offsets) or arrays[-1] is not x:
             return None
         where = layout.offsets.shape
     else:

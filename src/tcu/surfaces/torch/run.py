@@ -53,10 +53,10 @@ def run(call: Call) -> Any:
         if not all(map(is_tensor, call.arrays)):
             check_arrays(call.arrays)
         return _recorded(call)
-    x, other = call.arrays[0], call.arrays[-1]
+    x, others = call.arrays[0], [call.arrays[-1]]
     if isinstance(call.layout, Ragged) and is_tensor(call.layout.offsets):
-        other = call.layout.offsets
-    if not is_watched(x, other):
+        others.append(call.layout.offsets)
+    if not any(is_watched(x, each) for each in others):
         if call.out is None and not call.return_info and call.progress is None and x.is_cuda:
             return _quickly(call)
         result, info = _executed(call)

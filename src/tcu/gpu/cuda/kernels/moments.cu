@@ -1,5 +1,5 @@
 // Variances and standard deviations of rows, or of ragged segments: the sums of d = x - x[0] and of d · d by the plan
-// of a dot product (tcu/plan/dot.py), and what they come to.
+// of a dot product (tcu/plan/dot.py), and what they come to.  Or dot products of rows of two arrays, or norms, by that plan.
 //
 // A group is a row or a segment.  With ALONE a warp has groups of one chunk to itself: several short ones side by side,
 // LANES lanes each, or one of up to TILES warps of the plan.  Otherwise the blocks of a group (blockIdx.y) share its
@@ -14,6 +14,7 @@
 //   ALONE       1: warps for groups of up to `most` numbers; 0: blocks of PLAN_WARPS warps for each longer one
 //   LANES       with ALONE: of a group, a power of two
 //   TILES       with ALONE: warps of the plan that a group reaches, up to 8; 1 where LANES are fewer than 32
+//   TERM        MOMENTS; PRODUCT or SQUARE: only the second sum, of x · y or of x · x
 //   RESIDENT    blocks per multiprocessor that the registers must allow
 
 #include "device/finish/store.cuh"
@@ -39,13 +40,18 @@ struct TwoSums {
 struct MomentSums {
     double first[PER_LOAD] = {}, second[PER_LOAD] = {};
 
-    // The numbers of a vector, of which the first `count` belong to the group.
-    __device__ void add(const Vector& x, double pivot, i64 count) {
+    // The numbers of a vector, of which the first `count` belong to the group; the others are +0.
+    __device__ void add(const Vector& x, const Vector& y, double pivot, i64 count) {
 #pragma unroll
         for (int i = 0; i < PER_LOAD; ++i) {
+#if TERM == MOMENTS
             const double d = i < count ? __dsub_rn(to_binary64(x.codes[i]), pivot) : 0;
             first[i] = __dadd_rn(first[i], d);
             second[i] = __fma_rn(d, d, second[i]);
+#else
+            const double number = to_binary64(x.codes[i]);
+            second[i] = __fma_rn(number, TERM == PRODUCT ? to_binary64(y.codes[i]) : number, second[i]);
+#endif
         }
     }
 
@@ -61,33 +67,58 @@ struct MomentSums {
     }
 };
 
+// The vectors that lanes ask for at once, of both arrays where there are two.
+template <int COUNT>
+struct Asked {
+    load::Granules x[COUNT], y[TERM == PRODUCT ? COUNT : 1];
+
+    __device__ void ask(int i, const Code* data, const Code* other, i64 length, i64 at) {
+        x[i] = load::ask(data, length, at);
+        if constexpr (TERM == PRODUCT) y[i] = load::ask(other, length, at);
+    }
+
+    __device__ void add_to(MomentSums& sums, int i, const Code* data, const Code* other, i64 length, i64 at, double pivot) {
+        const Vector mine = load::assemble(x[i], data, length, at);
+        if constexpr (TERM == PRODUCT)
+            sums.add(mine, load::assemble(y[i], other, length, at), pivot, length - at);
+        else
+            sums.add(mine, mine, pivot, length - at);
+    }
+};
+
 // The loads from `at` on of every TURN-th vector, up to the end of a chunk.
-__device__ inline void add_turns(MomentSums& sums, const Code* chunk, i64 length, double pivot, i64 at) {
+__device__ inline void add_turns(MomentSums& sums, const Code* chunk, const Code* other, i64 length, double pivot, i64 at) {
 #pragma unroll 1
     for (; __any_sync(ALL, at < length); at += TOGETHER * TURN) {
-        load::Granules x[TOGETHER];
+        Asked<TOGETHER> asked;
 #pragma unroll
-        for (int i = 0; i < TOGETHER; ++i) x[i] = load::ask(chunk, length, at + i * TURN);
+        for (int i = 0; i < TOGETHER; ++i) asked.ask(i, chunk, other, length, at + i * TURN);
 #pragma unroll
-        for (int i = 0; i < TOGETHER; ++i)
-            sums.add(load::assemble(x[i], chunk, length, at + i * TURN), pivot, length - (at + i * TURN));
+        for (int i = 0; i < TOGETHER; ++i) asked.add_to(sums, i, chunk, other, length, at + i * TURN, pivot);
     }
 }
 
-__device__ inline void store(const Moments& p, i64 group, i64 length, const TwoSums& sums) {
+// `is_wrong`: the group has no numbers, and its result is NaN.
+__device__ inline void store(const Moments& p, i64 group, i64 length, bool is_wrong, const TwoSums& sums) {
+    const finish::Target target = static_cast<finish::Target>(p.target);
+#if TERM != MOMENTS
+    const double number = is_wrong ? __longlong_as_double(0x7fffffffffffffff) : sums.second;
+    finish::store_rounded(finish::place(p.out, group, target), p.root ? __dsqrt_rn(number) : number, target);
+#else
     const double count = static_cast<double>(length), mean = __ddiv_rn(sums.first, count);
     double squares = __dsub_rn(sums.second, __dmul_rn(sums.first, mean));
     if (squares < 0) squares = 0;  // where rounding would have it so, the elements are as good as equal
     if (sums.second > 0x1.fffffffffffffp1023 && sums.first - sums.first == 0) squares = sums.second;  // inf, not NaN
     const double left = __dsub_rn(count, p.correction);
     const double variance = __ddiv_rn(squares, left < 0 ? 0 : left);
-    const finish::Target target = static_cast<finish::Target>(p.target);
     finish::store_rounded(finish::place(p.out, group, target), p.root ? __dsqrt_rn(variance) : variance, target);
+#endif
 }
 
 // A row, or a segment.
 struct MomentGroup {
     const Code* data = nullptr;
+    const Code* other = nullptr;
     i64 begin = 0, length = 0;
     bool is_wrong = false;  // its offsets are: it ends before it begins, or elsewhere than in x
 
@@ -102,9 +133,10 @@ struct MomentGroup {
             if (is_wrong) begin = length = 0;
         }
         data = static_cast<const Code*>(p.data) + begin;
+        if (TERM == PRODUCT) other = static_cast<const Code*>(p.other) + begin;
     }
 
-    __device__ double pivot() const { return length ? to_binary64(*data) : 0; }
+    __device__ double pivot() const { return TERM == MOMENTS && length ? to_binary64(*data) : 0; }
 };
 
 #if ALONE
@@ -114,27 +146,27 @@ constexpr int TURNS = LANES < WARP ? TOGETHER : 1;  // of a warp, one group for 
 // Stores what the lanes of a group have added up, unless it is too long for a warp.
 __device__ inline void store_alone(const Moments& p, i64 group, const MomentGroup& own, const TwoSums& sums) {
     if (threadIdx.x % LANES == 0 && group < p.groups && (own.length <= p.most || own.is_wrong))
-        store(p, group, own.length, sums);
+        store(p, group, own.length, own.is_wrong, sums);
 }
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) moments(const __grid_constant__ Moments p) {
     const int lane = threadIdx.x % LANES;
     const i64 first_group = (static_cast<i64>(blockIdx.x) * WARPS + threadIdx.x / WARP) * TURNS * GROUPS + threadIdx.x % WARP / LANES;
 #if LANES < 32
-    load::Granules x[TURNS];
+    Asked<TURNS> asked;
     double pivots[TURNS];
 #pragma unroll
     for (int i = 0; i < TURNS; ++i) {
         const MomentGroup own(p, first_group + i * GROUPS);
         pivots[i] = own.pivot();
-        x[i] = load::ask(own.data, own.length, lane * PER_LOAD);
+        asked.ask(i, own.data, own.other, own.length, lane * PER_LOAD);
     }
 #pragma unroll
     for (int i = 0; i < TURNS; ++i) {
         const i64 group = first_group + i * GROUPS;
         const MomentGroup own(p, group);
         MomentSums sums;
-        sums.add(load::assemble(x[i], own.data, own.length, lane * PER_LOAD), pivots[i], own.length - lane * PER_LOAD);
+        asked.add_to(sums, i, own.data, own.other, own.length, lane * PER_LOAD, pivots[i]);
         sums.fold();
 #pragma unroll
         for (int half = LANES / 2; half > 0; half /= 2) {
@@ -151,17 +183,17 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) moments(const
     double first[WIDTH] = {}, second[WIDTH] = {};
 #pragma unroll
     for (int some = 0; some < TILES; some += TOGETHER) {
-        load::Granules x[TOGETHER];
+        Asked<TOGETHER> asked;
 #pragma unroll
         for (int i = 0; i < TOGETHER; ++i)
-            if (some + i < TILES) x[i] = load::ask(own.data, length, ((some + i) * WARP + lane) * i64(PER_LOAD));
+            if (some + i < TILES) asked.ask(i, own.data, own.other, length, ((some + i) * WARP + lane) * i64(PER_LOAD));
 #pragma unroll
         for (int i = 0; i < TOGETHER; ++i) {
             if (some + i >= TILES) continue;
             const i64 at = ((some + i) * WARP + lane) * i64(PER_LOAD);
             MomentSums sums;
-            sums.add(load::assemble(x[i], own.data, length, at), pivot, length - at);
-            if (length > TURN) add_turns(sums, own.data, length, pivot, at + TURN);
+            asked.add_to(sums, i, own.data, own.other, length, at, pivot);
+            if (length > TURN) add_turns(sums, own.data, own.other, length, pivot, at + TURN);
             sums.fold();
             first[some + i] = sums.first[0];
             second[some + i] = sums.second[0];
@@ -189,7 +221,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) moments(const
     for (i64 chunk = blockIdx.y; chunk < chunks; chunk += gridDim.y) {
         const i64 at = chunk * size;
         MomentSums part;
-        add_turns(part, own.data + at, min(own.length - at, size), pivot, (warp * WARP + lane) * i64(PER_LOAD));
+        add_turns(part, own.data + at, own.other + at, min(own.length - at, size), pivot, (warp * WARP + lane) * i64(PER_LOAD));
         part.fold();
         const double first = warp::across_warps<WARPS>(warp::tree<WARP>(part.first[0]));
         const double second = warp::across_warps<WARPS>(warp::tree<WARP>(part.second[0]));
@@ -212,6 +244,6 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) moments(const
         const double first = warp::across_warps<WARPS>(warp::tree<WARP>(sums.first));
         sums = {first, warp::across_warps<WARPS>(warp::tree<WARP>(sums.second))};
     }
-    if (threadIdx.x == 0) store(p, group, own.length, sums);
+    if (threadIdx.x == 0) store(p, group, own.length, own.is_wrong, sums);
 }
 #endif

@@ -13,10 +13,11 @@
 #define SHIFTED 1
 #define STRIDED 2
 
-// TERM: what is summed, the numbers, products of two arrays, or squares.
+// TERM: what is summed, the numbers, products of two arrays, squares, or deviations from the first number and their squares.
 #define VALUE 0
 #define PRODUCT 1
 #define SQUARE 2
+#define MOMENTS 3
 
 // MMAS: 1: 16-bit numbers are added up by MMAs, as the plan short-chain says; 0: by binary64 additions, as the plan
 // binary64 and numbers of other formats are.
