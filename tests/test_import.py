@@ -191,7 +191,6 @@ LATE = {
     ("tcu.engines.choice", "tcu.engines.cuda"): "half as long to import as the rest of tcu, for arrays on a GPU alone",
     ("tcu.surfaces.call", "tcu.surfaces.torch.run"): "imports PyTorch, and registers its operators",
     ("tcu.surfaces.call", "tcu.surfaces.dask"): "imports Dask",
-    ("tcu.surfaces.where", "tcu.surfaces.dask"): "imports Dask",
     ("tcu.surfaces.matmul", "tcu.surfaces.torch.matmul"): "imports PyTorch, and registers its operators",
     ("tcu.surfaces.matmul", "tcu.surfaces.torch.segment_matmul"): "imports PyTorch, and registers its operators",
     ("tcu.surfaces.matmul", "tcu.surfaces.dask_matmul"): "imports Dask",

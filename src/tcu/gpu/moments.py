@@ -7,7 +7,6 @@ from tcu.gpu.device import Gpu
 from tcu.gpu.launch import OTHER, OUT, SPACE, Given, KernelChoice, Recipe, Space, X
 from tcu.gpu.structs import Struct, struct
 from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS
-from tcu.ops.operation import Term
 from tcu.plan import Plan
 from tcu.plan.variants import LOADS, loads_of
 
@@ -46,7 +45,7 @@ Moments = struct("Moments", """
 
 def moments_recipe(
     plan: Plan, groups: int, target: Format, gpu: Gpu, *, correction: float = 0.0, root: bool = False,
-    stride: int | None = None, aligned: bool = False, term: Term = "moments",
+    stride: int | None = None, aligned: bool = False, term: str = "moments",
 ) -> Recipe:  # fmt: skip
     """The variance of each row of ``plan.n`` numbers, or its root; without a ``stride``, of segments of so many in all.
 

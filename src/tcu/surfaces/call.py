@@ -15,7 +15,7 @@ from tcu.formats.tensor import is_tensor
 from tcu.ops.layout import Layout
 from tcu.ops.operation import Call, Operation
 
-__all__ = ["known", "put_tensor", "run", "scaled"]
+__all__ = ["known", "put_tensor", "run", "run_dask", "scaled"]
 
 Shortcut = Callable[[Operation, tuple[Any, ...], Layout, tuple[Any, ...]], Any]
 
@@ -72,11 +72,12 @@ def _run_tensors(call: Call) -> Any:
     return tensors.run(call)
 
 
-def _run_dask(call: Call) -> Any:
-    from tcu.surfaces.dask import run  # loads Dask's arrays, which were met
+def run_dask(call: Call, where: Any = None) -> Any:
+    """The lazy result of a call with Dask arrays, of the elements where a mask is true."""
+    from tcu.surfaces import dask  # loads Dask's arrays, which were met
 
-    _RUNNERS[_DASK] = run
-    return run(call)
+    _RUNNERS[_DASK] = dask.run
+    return dask.run(call) if where is None else dask.run_where(call, where)
 
 
-_RUNNERS: list[Callable[[Call], Any]] = [_run_plain, _run_tensors, _run_dask]
+_RUNNERS: list[Callable[[Call], Any]] = [_run_plain, _run_tensors, run_dask]

@@ -19,7 +19,7 @@ from tcu.model.elements import Elements
 from tcu.model.pairs import check_alike
 from tcu.ops.layout import Along, Axes, Layout, Ragged, Whole
 from tcu.ops.operation import Call, Operation
-from tcu.surfaces.call import run
+from tcu.surfaces.call import run, run_dask
 from tcu.surfaces.masks import check_mask
 
 __all__ = ["run_where"]
@@ -31,9 +31,7 @@ def run_where(
 ) -> Any:  # fmt: skip
     """As :func:`tcu.surfaces.call.run`, of the elements where the mask is true."""
     if any(map(is_dask, (*arrays, where))):
-        from tcu.surfaces.dask import run_where as of_chunks
-
-        return of_chunks(Call(operation, arrays, layout, options, out, return_info, progress), where)
+        return run_dask(Call(operation, arrays, layout, options, out, return_info, progress), where)
     library = _library_of(arrays)
     arrays = tuple(library.array(name, x) for name, x in zip(operation.operands, arrays, strict=True))
     if len(arrays) == 2:
