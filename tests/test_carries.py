@@ -22,7 +22,7 @@ from ranks import check_ranks, run_rank
 
 import tcu
 from tcu.errors import DataFileError, ParameterError
-from tcu.ops import FSUM
+from tcu.ops import FSUM, OPERATIONS
 from tcu.ops.exact import Tally
 from tcu.surfaces.carries import carries, carry_of
 from tcu.surfaces.shares import row_shares
@@ -48,7 +48,7 @@ def test_carries_are_exact_prefixes() -> None:
     rng = np.random.default_rng(1)
     x = rng.standard_normal((3, 50)) * 2.0 ** rng.integers(-300, 300, (3, 50))
     blocks = np.split(x, [7, 7, 20, 49], axis=1)
-    found = list(carries([row_shares(FSUM, block, (1,), (None,)) for block in blocks]))
+    found = list(carries(OPERATIONS["cumsum"], [row_shares(FSUM, (block,), (1,), (None,)) for block in blocks]))
     at = 0
     for block, carry in zip(blocks, found, strict=True):
         assert carry.tolist() == [[math.fsum(row[:at])] for row in x]

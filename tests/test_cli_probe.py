@@ -231,8 +231,14 @@ def test_formats_reach_the_library(run, found, monkeypatch):
 
 def test_probe_json(run, found):
     document = strict(run("probe", "A100", "--json")[1])
-    assert list(document) == ["target", "input", "output", "k", "kind", "findings"]
-    assert [document[key] for key in list(document)[1:5]] == ["binary16", "binary32", 16, "aligned"]
+    assert list(document) == ["target", "input", "second", "output", "k", "kind", "findings"]
+    assert [document[key] for key in list(document)[1:6]] == [
+        "binary16",
+        "binary16",
+        "binary32",
+        16,
+        "aligned",
+    ]
     assert [each["value"] for each in document["findings"]] == ["RZ", 1, True, None]
     first = document["findings"][0]
     assert set(first) == {"name", "source", "question", "value", "conclusion", "cases"}

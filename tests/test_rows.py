@@ -399,7 +399,7 @@ def test_an_array_on_a_gpu_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tcu.mean(x, (-1, 1), keepdims=True, block=64, out="place", progress=done.append) == "sums"
     request, given, axes, keepdims, out, keep = asked[0]
     assert (request.operation, request.block, keep) == (MEAN, 64, None)
-    assert (given is x, axes, keepdims, out, done) == (True, (1, 2), True, "place", [12])
+    assert (given[0] is x, axes, keepdims, out, done) == (True, (1, 2), True, "place", [12])
     result, info = tcu.sum(x, axis=0, return_info=True)
     assert (result, info.unit, info.plan, info.rows, info.bits) == ("sums", "H200", plan, 4, None)
     with pytest.raises(ParameterError, match="axis 3 of an array with 3 axes"):
@@ -428,8 +428,9 @@ def test_a_sum_of_two_of_binary32_may_be_rounded_twice(x: float, y: float, shift
 @pytest.mark.parametrize("name", [each.name for each in ops.OPERATIONS.values() if Along in each.layouts])
 def test_dim_and_keepdim_are_pytorchs_names_of_axis_and_keepdims(name: str) -> None:
     function, x = getattr(tcu, name), np.arange(12.0, dtype=np.float32).reshape(3, 4)
+    arrays = [x for _ in ops.OPERATIONS[name].operands]
     keep = {"keepdims": True} if ops.OPERATIONS[name].kind == "reduce" else {}
-    expected = function(x, axis=1, **keep)
-    assert np.array_equal(function(x, dim=1, **({"keepdim": True} if keep else {})), expected)
+    expected = function(*arrays, axis=1, **keep)
+    assert np.array_equal(function(*arrays, dim=1, **({"keepdim": True} if keep else {})), expected)
     with pytest.raises(ParameterError, match="axis=0 and dim=1: give one of them"):
-        function(x, axis=0, dim=1)
+        function(*arrays, axis=0, dim=1)

@@ -613,11 +613,25 @@ def test_an_array_on_a_gpu_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_scans, "segment_cumsum", lambda *given: asked.append(given) or "sums")
     x = np.zeros((3, 4), np.float16)
     assert tcu.cumsum(x, -1, exclusive=True, dtype="f64", out="place", progress=done.append) == "sums"
-    assert asked.pop()[1:] == (1, True, False, "f64", "place", None)
+    _, axis, request, *rest = asked.pop()
+    assert (axis, request.exclusive, request.reverse, request.dtype, rest) == (
+        1,
+        True,
+        False,
+        "f64",
+        ["place", None],
+    )
     assert done == [12]
     assert tcu.cumsum(x, return_info=True) == ("sums", info)
     assert tcu.segment_cumsum(x[0], "edges", reverse=True, check=False) == "sums"
-    assert asked.pop()[1:] == ("edges", False, True, None, None, False, None)
+    _, edges, request, *rest = asked.pop()
+    assert (edges, request.exclusive, request.reverse, request.dtype, rest) == (
+        "edges",
+        False,
+        True,
+        None,
+        [None, False, None],
+    )
     with pytest.raises(ParameterError, match="axis 3 of an array with 2 axes"):
         tcu.cumsum(x, axis=3)
     with pytest.raises(ShapeError, match="segments are cut from one line"):

@@ -77,9 +77,10 @@ def test_running_sums_are_pythons(dtype: str, exclusive: bool, reverse: bool) ->
     assert tcu.segment_cumsum(line, EDGES, **given).tolist() == [
         each for a, b in pairwise(EDGES) for each in running(line[a:b].tolist())
     ]
+    options = OPERATIONS["cumsum"].values(given)
     for call, expected in (
-        (Call(OPERATIONS["cumsum"], (line,), Along(None), (exclusive, reverse, None)), tcu.cumsum(line, **given)),
-        (Call(OPERATIONS["cumsum"], (line,), Ragged(EDGES), (exclusive, reverse, None)), tcu.segment_cumsum(line, EDGES, **given)),
+        (Call(OPERATIONS["cumsum"], (line,), Along(None), options), tcu.cumsum(line, **given)),
+        (Call(OPERATIONS["cumsum"], (line,), Ragged(EDGES), options), tcu.segment_cumsum(line, EDGES, **given)),
     ):  # fmt: skip
         native = call._replace(arrays=(line.astype(line.dtype.newbyteorder("=")),))
         assert np.array_equal(library_integers.execute(native, np, expected.dtype), expected)

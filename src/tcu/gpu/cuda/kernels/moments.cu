@@ -69,7 +69,7 @@ struct MomentSums {
 
 // The vectors that lanes ask for at once, of both arrays where there are two.
 template <int COUNT>
-struct Asked {
+struct AskedOfBoth {
     load::Granules x[COUNT], y[TERM == PRODUCT ? COUNT : 1];
 
     __device__ void ask(int i, const Code* data, const Code* other, i64 length, i64 at) {
@@ -90,7 +90,7 @@ struct Asked {
 __device__ inline void add_turns(MomentSums& sums, const Code* chunk, const Code* other, i64 length, double pivot, i64 at) {
 #pragma unroll 1
     for (; __any_sync(ALL, at < length); at += TOGETHER * TURN) {
-        Asked<TOGETHER> asked;
+        AskedOfBoth<TOGETHER> asked;
 #pragma unroll
         for (int i = 0; i < TOGETHER; ++i) asked.ask(i, chunk, other, length, at + i * TURN);
 #pragma unroll
@@ -153,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) moments(const
     const int lane = threadIdx.x % LANES;
     const i64 first_group = (static_cast<i64>(blockIdx.x) * WARPS + threadIdx.x / WARP) * TURNS * GROUPS + threadIdx.x % WARP / LANES;
 #if LANES < 32
-    Asked<TURNS> asked;
+    AskedOfBoth<TURNS> asked;
     double pivots[TURNS];
 #pragma unroll
     for (int i = 0; i < TURNS; ++i) {
@@ -183,7 +183,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) moments(const
     double first[WIDTH] = {}, second[WIDTH] = {};
 #pragma unroll
     for (int some = 0; some < TILES; some += TOGETHER) {
-        Asked<TOGETHER> asked;
+        AskedOfBoth<TOGETHER> asked;
 #pragma unroll
         for (int i = 0; i < TOGETHER; ++i)
             if (some + i < TILES) asked.ask(i, own.data, own.other, length, ((some + i) * WARP + lane) * i64(PER_LOAD));

@@ -37,7 +37,7 @@ constexpr finish::Target TARGET = static_cast<finish::Target>(RESULT);
 
 #include "generated/mma_scans/TriangularScan.inc"
 
-struct Strip {
+struct ScanStrip {
     const Code* x;  // the row's or segment's first number
     i64 out;        // the place of its first result
     i64 length, start;
@@ -45,8 +45,8 @@ struct Strip {
     bool exists;
 };
 
-__device__ inline Strip strip_of(const TriangularScan& p, int number) {
-    Strip s;
+__device__ inline ScanStrip strip_of(const TriangularScan& p, int number) {
+    ScanStrip s;
     s.slot = static_cast<i64>(blockIdx.x) * (STRIPS >> STRIPS_LOG) + (number >> STRIPS_LOG);
     i64 group, begin;
 #if RAGGED
@@ -77,7 +77,7 @@ __device__ inline Strip strip_of(const TriangularScan& p, int number) {
 }
 
 // Eight numbers of a row from `at` on, +0 beyond its end.
-__device__ inline Vector load_numbers(const Strip& s, i64 at) {
+__device__ inline Vector load_numbers(const ScanStrip& s, i64 at) {
     Vector r;
     r.words = make_uint4(0, 0, 0, 0);
     const i64 left = s.length - at;
@@ -95,7 +95,7 @@ __device__ inline Vector load_numbers(const Strip& s, i64 at) {
     return r;
 }
 
-__device__ inline void store_result(const TriangularScan& p, const Strip& s, i64 at, float number) {
+__device__ inline void store_result(const TriangularScan& p, const ScanStrip& s, i64 at, float number) {
     if (!s.exists || at >= s.length) return;
     void* place = finish::place(p.out, s.out + (REVERSE ? s.length - 1 - at : at), TARGET);
     if (TARGET == finish::TO_BINARY32)
@@ -105,7 +105,7 @@ __device__ inline void store_result(const TriangularScan& p, const Strip& s, i64
 }
 
 // Two neighbouring prefixes of a strip.
-__device__ inline void store_prefixes(const TriangularScan& p, const Strip& s, i64 at, float carry, float x, float y) {
+__device__ inline void store_prefixes(const TriangularScan& p, const ScanStrip& s, i64 at, float carry, float x, float y) {
     if (CARRIED) x = mma::plus(carry, x), y = mma::plus(carry, y);
 #if EXCLUSIVE
     const i64 stop = s.start + p.chain * NUMBERS;
@@ -160,8 +160,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) triangular_scan(const __gr
     __shared__ uint4 staged[2][WARPS][WARP];
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, g = lane / 4, t = lane % 4;
     // The strips that this lane loads from, and those of which it has prefixes.
-    const Strip source = strip_of(p, warp * PER_WARP + (PER_WARP > 1 ? lane / 2 : 0));
-    Strip strips[2] = {source, source};
+    const ScanStrip source = strip_of(p, warp * PER_WARP + (PER_WARP > 1 ? lane / 2 : 0));
+    ScanStrip strips[2] = {source, source};
     if (PER_WARP > 1) strips[0] = strip_of(p, warp * PER_WARP + g), strips[1] = strip_of(p, warp * PER_WARP + g + 8);
 
     float carry[2] = {0, 0};
@@ -205,7 +205,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) triangular_scan(const __gr
         for (int half = 0; half < 2; ++half)
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
-                const Strip& s = strips[i];
+                const ScanStrip& s = strips[i];
                 const int row = PER_WARP > 1 ? 0 : g + 8 * i;
                 const i64 at = s.start + link * NUMBERS + row * 16 + 8 * half + 2 * t;
                 store_prefixes(p, s, at, carry[i], mma::value(r[half], 2 * i), mma::value(r[half], 2 * i + 1));
