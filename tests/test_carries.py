@@ -48,7 +48,9 @@ def test_carries_are_exact_prefixes() -> None:
     rng = np.random.default_rng(1)
     x = rng.standard_normal((3, 50)) * 2.0 ** rng.integers(-300, 300, (3, 50))
     blocks = np.split(x, [7, 7, 20, 49], axis=1)
-    found = list(carries(OPERATIONS["cumsum"], [row_shares(FSUM, (block,), (1,), (None,)) for block in blocks]))
+    found = list(
+        carries(OPERATIONS["cumsum"], [row_shares(FSUM, (block,), (1,), (None,)) for block in blocks])
+    )
     at = 0
     for block, carry in zip(blocks, found, strict=True):
         assert carry.tolist() == [[math.fsum(row[:at])] for row in x]

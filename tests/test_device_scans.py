@@ -30,7 +30,9 @@ from tcu.gpu.column_scan import column_scan_recipe
 from tcu.gpu.device import Gpu
 from tcu.gpu.scans import scan_recipe
 from tcu.gpu.segment_scans import segment_scan_recipe
+from tcu.ops import OPERATIONS
 from tcu.ops import offsets as segments
+from tcu.ops.request import ScanRequest
 from tcu.plan.scan import make_scan_plan
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
@@ -208,6 +210,11 @@ def tensor(rng: Any, shape: tuple[int, ...], dtype: str, layout: int) -> Any:
     return x
 
 
+def request(exclusive: bool, reverse: bool, dtype: Any) -> ScanRequest:
+    given = {"exclusive": exclusive, "reverse": reverse, "dtype": dtype}
+    return ScanRequest(*OPERATIONS["cumsum"].values(given))
+
+
 def expected(x: Any, axis: Any, **options: Any) -> Any:
     return tcu.cumsum(host_view(x).copy(), axis, **options)
 
@@ -228,7 +235,7 @@ def test_every_layout_of_x_and_out() -> None:
         out = None
         if case % 2:
             out = tensor(rng, wanted.shape, target, int(rng.integers(30)))
-        result, info = device_scans.cumsum(x, axis, exclusive, reverse, target, out)
+        result, info = device_scans.cumsum(x, axis, request(exclusive, reverse, target), out)
         assert out is None or result is out
         assert info.plan.n * info.rows == x.numel()
         same(result, wanted)
@@ -237,7 +244,7 @@ def test_every_layout_of_x_and_out() -> None:
 def test_more_dimensions_than_a_kernel_takes() -> None:
     x, out = (torch.arange(1024.0).reshape((2,) * 10).permute(*range(9, -1, -1)) for _ in range(2))
     for axis, place in ((None, None), (0, None), (4, None), (0, out), (4, out), (9, out)):
-        same(device_scans.cumsum(x, axis, False, False, None, place)[0], expected(x, axis))
+        same(device_scans.cumsum(x, axis, request(False, False, None), place)[0], expected(x, axis))
 
 
 def test_in_place_and_overlapping(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +255,7 @@ def test_in_place_and_overlapping(monkeypatch: pytest.MonkeyPatch) -> None:
         x = tensor(rng, shape, DTYPES[case % 4], int(rng.integers(30)))
         axis = int(rng.integers(len(shape)))
         wanted = expected(x, axis, dtype=DTYPES[case % 4])
-        assert device_scans.cumsum(x, axis, False, False, None, x)[0] is x
+        assert device_scans.cumsum(x, axis, request(False, False, None), x)[0] is x
         same(x, wanted)
     room = torch.from_numpy(rng.standard_normal(301))
     before = room.clone()
@@ -260,15 +267,15 @@ def test_in_place_and_overlapping(monkeypatch: pytest.MonkeyPatch) -> None:
         (room[:150], room.view(torch.float32)[:150]),
     ):
         wanted = expected(x, x.dim() - 1, dtype=str(out.dtype).removeprefix("torch."))
-        device_scans.cumsum(x, x.dim() - 1, False, False, None, out)
+        device_scans.cumsum(x, x.dim() - 1, request(False, False, None), out)
         same(out, wanted)
         room.copy_(before)
         if x.dim() == 1:
-            device_scans.segment_cumsum(x, [0, 7, x.numel()], False, False, None, out, True)
+            device_scans.segment_cumsum(x, [0, 7, x.numel()], request(False, False, None), out, True)
             room.copy_(before)
             monkeypatch.setattr(device_scans, "_clash", lambda x, out: False)
             with pytest.raises(AssertionError, match="clash"):
-                device_scans.cumsum(x, 0, False, False, None, out)
+                device_scans.cumsum(x, 0, request(False, False, None), out)
             monkeypatch.setattr(device_scans, "_clash", clash)
 
 
@@ -280,19 +287,19 @@ def test_rows_that_lie_well_are_not_copied(gpu: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Pretended, "assign", refuse)
     x = torch.ones(4, 5, 6)
     for axis in (2, None):
-        device_scans.cumsum(x, axis, False, False, None, None)
-    device_scans.cumsum(x[1:], 2, False, False, None, None)
-    device_scans.cumsum(x.permute(2, 0, 1), 0, False, False, None, x.permute(2, 0, 1))
-    device_scans.cumsum(x[..., None], 2, False, False, None, None)
-    device_scans.segment_cumsum(x.reshape(-1), [0, 120], False, False, None, None, True)
+        device_scans.cumsum(x, axis, request(False, False, None), None)
+    device_scans.cumsum(x[1:], 2, request(False, False, None), None)
+    device_scans.cumsum(x.permute(2, 0, 1), 0, request(False, False, None), x.permute(2, 0, 1))
+    device_scans.cumsum(x[..., None], 2, request(False, False, None), None)
+    device_scans.segment_cumsum(x.reshape(-1), [0, 120], request(False, False, None), None, True)
     DOWN.clear()
-    device_scans.cumsum(x, 0, False, False, None, None)
-    device_scans.cumsum(torch.ones(4, 5, 8), 1, False, False, None, None)
-    device_scans.cumsum(torch.ones(4, 5, 9)[:, :, 1:], 1, False, False, None, None)
+    device_scans.cumsum(x, 0, request(False, False, None), None)
+    device_scans.cumsum(torch.ones(4, 5, 8), 1, request(False, False, None), None)
+    device_scans.cumsum(torch.ones(4, 5, 9)[:, :, 1:], 1, request(False, False, None), None)
     assert [tuple(each) for each in DOWN] == [(1, 30, 0, 30), (4, 8, 40, 8), (4, 8, 45, 9)]
     for slim, axis in ((x, 1), (torch.ones(4, 5, 16)[:, :, ::2], 1)):  # no whole sectors, and gaps
         with pytest.raises(AssertionError, match="copied"):
-            device_scans.cumsum(slim, axis, False, False, None, None)
+            device_scans.cumsum(slim, axis, request(False, False, None), None)
 
 
 def test_outs_that_do_not_fit() -> None:
@@ -300,15 +307,15 @@ def test_outs_that_do_not_fit() -> None:
     with pytest.raises(
         ParameterError, match=r"out has shape \(5, 4\) and dtype float32: give an array of shape \(4, 5\)"
     ):
-        device_scans.cumsum(x, 1, False, False, None, torch.ones(5, 4))
+        device_scans.cumsum(x, 1, request(False, False, None), torch.ones(5, 4))
     with pytest.raises(
         ParameterError, match=r"dtype float32: give an array of shape \(20,\) and dtype float64"
     ):
-        device_scans.cumsum(x, None, False, False, "float64", torch.ones(20))
+        device_scans.cumsum(x, None, request(False, False, "float64"), torch.ones(20))
     with pytest.raises(ParameterError, match="out has several elements in one place"):
-        device_scans.cumsum(x, 1, False, False, None, torch.ones(1, 5).expand(4, 5))
+        device_scans.cumsum(x, 1, request(False, False, None), torch.ones(1, 5).expand(4, 5))
     with pytest.raises(DtypeError, match="x has dtype int32"):
-        device_scans.cumsum(torch.ones(3, dtype=torch.int32), 0, False, False, None, None)
+        device_scans.cumsum(torch.ones(3, dtype=torch.int32), 0, request(False, False, None), None)
 
 
 def test_segments_of_every_layout(gpu: Any) -> None:
@@ -331,7 +338,9 @@ def test_segments_of_every_layout(gpu: Any) -> None:
         out = tensor(rng, wanted.shape, target, int(rng.integers(30))) if case % 2 else None
         for given in kinds:
             for check in (True, False):
-                result = device_scans.segment_cumsum(x, given, exclusive, reverse, target, out, check)
+                result = device_scans.segment_cumsum(
+                    x, given, request(exclusive, reverse, target), out, check
+                )
                 assert out is None or result is out
                 same(result, wanted)
     assert gpu.waited == 200 * 3
@@ -341,7 +350,7 @@ def test_offsets_that_are_refused(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> 
     x = torch.ones(6)
 
     def scan(offsets: Any, check: bool = True) -> Any:
-        return device_scans.segment_cumsum(x, offsets, False, False, None, None, check)
+        return device_scans.segment_cumsum(x, offsets, request(False, False, None), None, check)
 
     for offsets, error, message in (
         (torch.tensor([0, 5]), ParameterError, "offsets end at 5, and x has 6 elements"),

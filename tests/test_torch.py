@@ -19,6 +19,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from patience import HANGS
+from torch_support import compiled
 
 import tcu
 from tcu.errors import DtypeError, ParameterError, ShapeError, UnknownNameError
@@ -59,11 +60,6 @@ def tensor(dtype: str, n: int = 1003) -> Any:
 
 def bits(x: Any) -> bytes:
     return host_view(x.reshape(())).tobytes() if torch.is_tensor(x) else np.asarray(x).tobytes()
-
-
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    torch._dynamo.reset()
-    return torch.compile(function, fullgraph=True, backend="aot_eager")  # type: ignore[no-any-return]
 
 
 # Tensors in, tensors out.

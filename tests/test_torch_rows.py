@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bits import same
-from test_torch import compiled
+from torch_support import compiled
 
 import tcu
 from tcu.errors import DtypeError, ParameterError

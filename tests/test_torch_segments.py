@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from bits import same
 from test_segments import REFUSED
-from test_torch import compiled
+from torch_support import compiled
 
 import tcu
 from tcu.errors import DtypeError, ParameterError, ShapeError
