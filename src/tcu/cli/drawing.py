@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import groupby
@@ -35,8 +34,6 @@ __all__ = ["MAX_WIDTH", "draw_inputs", "draw_others", "draw_trace", "show_value"
 
 MAX_WIDTH = 100
 _FRAME = 4
-_LONGEST = 24
-"""Characters of a step's name, so that four columns fit into 80."""
 
 
 def show_value(value: Value, digits: int) -> str:
@@ -152,10 +149,9 @@ def _operations(steps: Sequence[Step], trace: Trace, width: int) -> RenderableTy
     kept = "kept" if any(isinstance(step.result, Fraction) for step in steps) else f"rounded {how}"
     for name in ("step", "exact", kept, "lost"):
         table.add_column(name, no_wrap=True)
-    labels = [_short(step.label) for step in steps]
-    longest = max(map(len, labels))
+    longest = max(len(step.label) for step in steps)
     room = 24 if longest <= 12 else (width - longest - 22) // 2
-    for label, step in zip(labels, steps, strict=True):
+    for step in steps:
         result = step.number(output)
         exact, lost = "–", Text("–", "dim")
         if step.exact is not None:
@@ -163,17 +159,8 @@ def _operations(steps: Sequence[Step], trace: Trace, width: int) -> RenderableTy
             if result.kind == "finite":
                 rest = step.exact - result.value
                 lost = Text(show(rest, 16, digits=ROUGH), "red" if rest else "dim")
-        table.add_row(label, exact, Text(_left(step, output, room), "bold"), lost)
+        table.add_row(step.label, exact, Text(_left(step, output, room), "bold"), lost)
     return table
-
-
-def _short(label: str) -> str:
-    """A tree of many products by the first and the last of them."""
-    products = re.findall(r"a(\d+)·b", label)
-    if len(label) <= _LONGEST or len(products) < 3:
-        return label
-    head = "" if label[0] in "(a" else label[: label.index("+") + 2]
-    return f"{head}products {products[0]} to {products[-1]}"
 
 
 def _left(step: Step, output: Format, room: int) -> str:

@@ -104,13 +104,14 @@ def _tree(pairs: Sequence[_Pair], c: int, start: str, output: Format, steps: lis
         steps.append(SumStep(name, exact if exact.kind == "finite" else None, code))
         return decode(code, output)
 
-    sums = [(f"a{k}·b{k}", step(f"a{k}·b{k}", multiply(p, q))) for p, q, k in pairs]
+    sums = [([pair], step(_listed([pair]), multiply(*pair[:2]))) for pair in pairs]
     while len(sums) > 1:
         couples = list(zip(sums[::2], sums[1::2], strict=False))
         lone = sums[len(couples) * 2 :]
-        sums = [(f"({p} + {q})", step(f"{p} + {q}", add(left, right))) for (p, left), (q, right) in couples]
+        sums = [(p + q, step(_listed(p + q), add(left, right))) for (p, left), (q, right) in couples]
         sums += lone
-    step(f"{start} + {sums[0][0]}", add(decode(c, output), sums[0][1]))
+    name = f"({_listed(pairs)})" if len(pairs) == 2 else _listed(pairs)
+    step(f"{start} + {name}", add(decode(c, output), sums[0][1]))
     code = steps[-1].result
     assert isinstance(code, int)
     return code

@@ -277,7 +277,7 @@ const TcuUnit = (() => {
     for (let at = 0; at < a.length; at += size) {
       const ks = a.slice(at, at + size).map((_, k) => at + k);
       const names = ks.map((k) => `a${first + k}·b${first + k}`);
-      const part = { row, steps, names, start, label: listed(names, first + at) };
+      const part = { row, steps, names, start, first: first + at, label: listed(names, first + at) };
       if (row.kind === "FlushedTree") {
         const read = (code, f) => {
           const n = decode(code, f);
@@ -304,7 +304,7 @@ const TcuUnit = (() => {
     return result;
   }
 
-  function tree(products, c, { row, steps, names, start }) {
+  function tree(products, c, { row, steps, names, start, first, label }) {
     const f = row.output;
     const step = (name, exact) => {
       let code = exact.kind === "nan" ? nanCode(f) : encode(exact, f);
@@ -321,17 +321,17 @@ const TcuUnit = (() => {
       const zeros = p.significand === 0n && q.significand === 0n;
       return total.significand === 0n ? zero(zeros && p.negative && q.negative) : total;
     };
-    let sums = products.map((n, k) => [names[k], step(names[k], n)]);
+    let sums = products.map((n, k) => [k, k + 1, step(names[k], n)]);
     while (sums.length > 1) {
       const next = [];
       for (let k = 0; k + 1 < sums.length; k += 2) {
-        const [[p, left], [q, right]] = [sums[k], sums[k + 1]];
-        next.push([`(${p} + ${q})`, step(`${p} + ${q}`, sum(left, right))]);
+        const [[from, , left], [, to, right]] = [sums[k], sums[k + 1]];
+        next.push([from, to, step(listed(names.slice(from, to), first + from), sum(left, right))]);
       }
       if (sums.length % 2) next.push(sums[sums.length - 1]);
       sums = next;
     }
-    step(`${start} + ${sums[0][0]}`, sum(c, sums[0][1]));
+    step(`${start} + ${names.length === 2 ? `(${label})` : label}`, sum(c, sums[0][2]));
     return steps[steps.length - 1].result;
   }
 
