@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from tcu.errors import DtypeError, ParameterError, ShapeError
-from tcu.formats.array import check_in_memory, is_dask, lives_on_gpu
 from tcu.formats.tensor import is_tensor
 from tcu.ops.layout import axis_number
 from tcu.surfaces import functions
+from tcu.surfaces.one_library import as_array, library_of
 
 __all__ = [
     "Reduction",
@@ -72,19 +71,12 @@ def cross_entropy(
         A target of another shape, or of no whole numbers; options that cannot be; arrays of other libraries.
     """
     check_options(label_smoothing, z_loss, reduction)
-    if is_dask(x) or is_dask(target):
-        check_in_memory(x, "x")
-        check_in_memory(target, "target")
-    tensors = is_tensor(x)
-    if tensors != is_tensor(target) or (not tensors and (lives_on_gpu(x) or lives_on_gpu(target))):
-        raise ParameterError(
-            "cross_entropy takes two arrays in the host's memory, or two tensors: make both tensors, with torch.from_dlpack"
-        )
-    library: Any
-    if tensors:
-        library = sys.modules["torch"]  # which was met
-    else:
-        library, x, target = np, np.asarray(x), np.asarray(target)
+    library = library_of(
+        {"x": x, "target": target},
+        "cross_entropy takes two arrays in the host's memory, or two tensors: make both tensors, with torch.from_dlpack",
+    )
+    tensors = library is not np
+    x, target = as_array(x), as_array(target)
     axis = axis_number(axis, x.ndim)
     check_target(x, target, axis)
     count = x.shape[axis]

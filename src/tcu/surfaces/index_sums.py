@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 
 from tcu.errors import DtypeError, InvalidOperationError, ParameterError, ShapeError
-from tcu.formats.array import check_in_memory, is_dask, lives_on_gpu, whole_number
+from tcu.formats.array import whole_number
 from tcu.formats.format import format_of
 from tcu.formats.tensor import is_tensor
 from tcu.model.elements import summable
 from tcu.ops.layout import axis_number
 from tcu.ops.result import check_dtype, check_out, put, result_format
-from tcu.surfaces import functions
+from tcu.surfaces import functions, one_library
 from tcu.surfaces.call import put_tensor
+from tcu.surfaces.one_library import as_array
 
 __all__ = [
-    "as_array",
     "checked_places",
     "dtype_name",
     "index_mean",
@@ -94,21 +94,7 @@ def index_sum(
     InvalidOperationError:
         A slot that gets inf and -inf, in the host's memory; on a GPU it is NaN.
     """
-    library = library_of(x, index)
-    x, index = as_array(x), as_array(index)
-    axis = axis_number(axis, x.ndim)
-    count = whole_size(size)
-    places = checked_places(index, count, check, length=x.shape[axis])
-    if out is not None and dtype is None:
-        dtype = out.dtype
-    if weights is not None or initial is not None:
-        dtype = _rounded_to(x, dtype)
-    rows = _moved(x, axis, 0)
-    if weights is not None:
-        rows = _products(library, x, weights, axis)
-    if initial is not None:
-        rows, places = _with(library, rows, places, initial, axis, count)
-    return _placed(_sums(functions.segment_fsum, library, rows, places, count, check, dtype), axis, out)
+    return _by_index(functions.segment_fsum, x, index, size, axis, weights, initial, dtype, out, check)
 
 
 def index_mean(
@@ -118,6 +104,14 @@ def index_mean(
 
     Parameters, results and errors are those of :func:`index_sum`.
     """
+    return _by_index(functions.segment_fmean, x, index, size, axis, None, None, dtype, out, check)
+
+
+def _by_index(
+    function: Callable[..., Any], x: Any, index: Any, size: int, axis: int, weights: Any, initial: Any, dtype: Any,
+    out: Any, check: bool,
+) -> Any:  # fmt: skip
+    """What a function of segments makes of each slot's numbers."""
     library = library_of(x, index)
     x, index = as_array(x), as_array(index)
     axis = axis_number(axis, x.ndim)
@@ -125,27 +119,23 @@ def index_mean(
     places = checked_places(index, count, check, length=x.shape[axis])
     if out is not None and dtype is None:
         dtype = out.dtype
-    rows = _moved(x, axis, 0)
-    return _placed(_sums(functions.segment_fmean, library, rows, places, count, check, dtype), axis, out)
+    if weights is not None or initial is not None:
+        dtype = _rounded_to(x, dtype)
+    rows = _moved(x, axis, 0) if weights is None else _products(x, weights, axis)
+    if initial is not None:
+        rows, places = _with(library, rows, places, initial, axis, count)
+    return _placed(_sums(function, library, rows, places, count, check, dtype), axis, out)
 
 
 def library_of(x: Any, index: Any, what: str = "index") -> Any:
     """numpy or torch, whose arrays both are.  Raises ParameterError."""
-    for name, each in (("x", x), (what, index)):
-        if is_dask(each):
-            check_in_memory(each, name)
-    tensors = is_tensor(x)
-    if tensors != is_tensor(index) or (not tensors and (lives_on_gpu(x) or lives_on_gpu(index))):
-        raise ParameterError(
-            f"x and {what} take two arrays in the host's memory, or two tensors: make both tensors, with torch.from_dlpack"
-        )
-    if tensors and x.device != index.device:
+    library = one_library.library_of(
+        {"x": x, what: index},
+        f"x and {what} take two arrays in the host's memory, or two tensors: make both tensors, with torch.from_dlpack",
+    )
+    if library is not np and x.device != index.device:
         raise ParameterError(f"x is on {x.device}, {what} on {index.device}: move both to one device")
-    return sys.modules["torch"] if tensors else np
-
-
-def as_array(x: Any) -> Any:
-    return x if is_tensor(x) else np.asarray(x)
+    return library
 
 
 def _moved(x: Any, source: int, place: int) -> Any:
@@ -209,7 +199,7 @@ def _rounded_to(x: Any, dtype: Any) -> Any:
     return result_format(summable(np.dtype(dtype_name(x)), "x", "sum"), None).dtype.name
 
 
-def _products(library: Any, x: Any, weights: Any, axis: int) -> Any:
+def _products(x: Any, weights: Any, axis: int) -> Any:
     """x times its weights in binary64, which holds them, with the index's axis in front."""
     if is_tensor(x) != is_tensor(weights):
         raise ParameterError("weights are of another library than x: give both arrays of one")
@@ -250,8 +240,7 @@ def _with(library: Any, rows: Any, places: Any, initial: Any, axis: int, size: i
     if first != second:
         wide = "int64" if is_integer(rows) else "float64" if "float64" in (first, second) else "float32"
         rows, given = _cast(rows, wide), _cast(given, wide)
-    own = library.arange(size) if library is np else library.arange(size, device=places.device)
-    return library.concatenate((rows, given)), library.concatenate((places, own))
+    return library.concatenate((rows, given)), library.concatenate((places, _counted(size, places)))
 
 
 def _sums(
@@ -264,7 +253,7 @@ def _sums(
     # On a GPU and in a graph, what counts nowhere has a slot of its own: to leave it out is to wait for its number.
     waiting = not check and library is not np and (places.is_cuda or library.compiler.is_compiling())
     slots = size + waiting
-    order, edges = _sorted(library, places, slots, n)
+    order, edges = _sorted(library, places, slots)
     if not check and not waiting:
         order = order[: int(edges[-1])]
     n = order.shape[0]
@@ -274,25 +263,30 @@ def _sums(
         part = table[:, first : first + together]
         width = part.shape[1]
         line = part[order].T.reshape(-1)
-        starts = library.arange(width) if library is np else library.arange(width, device=places.device)
-        offsets = (starts.reshape(-1, 1) * n + edges[:-1]).reshape(-1)
-        offsets = library.concatenate((offsets, edges[-1:] * 0 + width * n))
+        starts = n * _counted(width, places).reshape(-1, 1) + edges[:-1]
+        offsets = library.concatenate((starts.reshape(-1), edges[-1:] * 0 + width * n))
         try:
             sums = function(line, offsets, dtype=dtype, check=False)
         except InvalidOperationError:
             raise _clash(library, line, offsets, slots) from None
         found.append(sums.reshape(width, slots)[:, :size])
-    together_again = found[0] if len(found) == 1 else library.concatenate(found)
-    return together_again.T.reshape(size, *shape)
+    columns_of_slots = found[0] if len(found) == 1 else library.concatenate(found)
+    return columns_of_slots.T.reshape(size, *shape)
 
 
-def _sorted(library: Any, places: Any, slots: int, n: int) -> tuple[Any, Any]:
+def _sorted(library: Any, places: Any, slots: int) -> tuple[Any, Any]:
     """(the order that brings slots together, where each begins, and the end of the last)"""
     if library is np:
         order = np.argsort(places)
-        return order, np.searchsorted(places[order], np.arange(slots + 1))
-    ordered, order = library.sort(places)
-    return order, library.searchsorted(ordered, library.arange(slots + 1, device=places.device))
+        ordered = places[order]
+    else:
+        ordered, order = library.sort(places)
+    return order, library.searchsorted(ordered, _counted(slots + 1, places))
+
+
+def _counted(count: int, like: Any) -> Any:
+    """0, 1, 2 and so on, where ``like`` is."""
+    return sys.modules["torch"].arange(count, device=like.device) if is_tensor(like) else np.arange(count)
 
 
 def _clash(library: Any, line: Any, offsets: Any, slots: int) -> InvalidOperationError:

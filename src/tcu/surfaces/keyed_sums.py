@@ -9,7 +9,6 @@ import numpy as np
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.tensor import is_tensor
 from tcu.surfaces.index_sums import (
-    as_array,
     checked_places,
     dtype_name,
     index_sum,
@@ -17,6 +16,7 @@ from tcu.surfaces.index_sums import (
     library_of,
     whole_size,
 )
+from tcu.surfaces.one_library import as_array
 
 __all__ = ["bincount", "embedding_gradient", "histogram", "reduce_by_key"]
 

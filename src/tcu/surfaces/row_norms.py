@@ -9,11 +9,11 @@ import numpy.typing as npt
 
 from tcu.engines import host
 from tcu.errors import DtypeError, ParameterError, ShapeError
-from tcu.formats.array import check_in_memory, lives_on_gpu
 from tcu.formats.tensor import is_tensor
 from tcu.ops.layout import Along, axis_number, row_axis
 from tcu.surfaces import functions
 from tcu.surfaces.call import scaled
+from tcu.surfaces.one_library import library_of
 
 __all__ = ["layer_norm", "rms_norm"]
 
@@ -141,15 +141,12 @@ def _weighted(norm: Any, x: Any, axis: int, weight: Any, bias: Any, eps: Any, dt
 def _of_one_library(name: str, x: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """All as arrays of NumPy, or as tensors; raises ParameterError."""
     arrays = {"x": x, **{key: each for key, each in given.items() if each is not None}}
-    for key, each in arrays.items():
-        check_in_memory(each, key)
-    tensors = is_tensor(x)
-    if any(is_tensor(each) != tensors or (not tensors and lives_on_gpu(each)) for each in arrays.values()):
-        raise ParameterError(
-            f"{name} with {', '.join(list(arrays)[1:])} takes arrays in the host's memory, or tensors: make all of them "
-            "tensors, with torch.from_dlpack"
-        )
-    if tensors:
+    library = library_of(
+        arrays,
+        f"{name} with {', '.join(list(arrays)[1:])} takes arrays in the host's memory, or tensors: make all of them "
+        "tensors, with torch.from_dlpack",
+    )
+    if library is not np:
         if any(each.device != x.device for each in arrays.values()):
             said = ", ".join(f"{key} is on {each.device}" for key, each in arrays.items())
             raise ParameterError(f"{said}: move all to one device")

@@ -20,10 +20,12 @@ from tcu.surfaces.torch.watch import constant, has_watchers, in_graph, wants_gra
 from tcu.units import CATALOGUE, get_unit
 
 __all__ = [
-    "check_arrays", "check_numbers", "check_offsets", "check_out", "count_of_segments", "edges_of", "of_schema", "put", "put_result",
+    "FLOATS", "check_arrays", "check_numbers", "check_offsets", "check_out", "count_of_segments", "edges_of", "of_schema", "put", "put_result",
     "refuse_details_in_graph", "result_dtype",
 ]  # fmt: skip
 
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+"""What can be added up in these formats; integers go another way."""
 _TYPES = {
     "unit": str, "variant": str, "chain": int, "block": int, "accumulator": str, "fraction": float, "correction": float, "eps": float, "exclusive": bool,
     "reverse": bool,
@@ -168,19 +170,27 @@ def check_out(out: Any, like: Any, shape: tuple[int, ...] | None = None) -> None
 
 def put(record: Any, arrays: Sequence[Any], rest: Sequence[Any], dtype: Any, out: Any) -> Any:
     """``out`` with what ``record(*arrays, *rest, dtype)`` gives in it, in the dtype of ``out`` if none is named."""
-    if wants_gradients() and any(x.requires_grad for x in arrays):
-        raise ParameterError(
-            "x requires grad, and no gradient goes through out: leave out=... out, or call under torch.no_grad()"
-        )
-    result = record(*arrays, *rest, dtype or out.dtype)
-    if result.dtype != out.dtype:
-        raise ParameterError(
-            f"out has dtype {out.dtype}, the result {result.dtype}: give them the same dtype"
-        )
-    return out.copy_(result.reshape(out.shape))
+    _check_gradients(arrays)
+    return _copied(record(*arrays, *rest, dtype or out.dtype), out)
 
 
 def put_result(result: Any, out: Any) -> Any:
     """``out`` with a result in it that no operator wrote there."""
     check_out(out, result, tuple(result.shape))
-    return put(lambda *_: result, [result], (), None, out)
+    _check_gradients([result])
+    return _copied(result, out)
+
+
+def _check_gradients(arrays: Sequence[Any]) -> None:
+    if wants_gradients() and any(x.requires_grad for x in arrays):
+        raise ParameterError(
+            "x requires grad, and no gradient goes through out: leave out=... out, or call under torch.no_grad()"
+        )
+
+
+def _copied(result: Any, out: Any) -> Any:
+    if result.dtype != out.dtype:
+        raise ParameterError(
+            f"out has dtype {out.dtype}, the result {result.dtype}: give them the same dtype"
+        )
+    return out.copy_(result.reshape(out.shape))

@@ -17,12 +17,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tcu.errors import ParameterError
 from tcu.surfaces import functions, row_norms
 from tcu.surfaces.matmul import matmul
+from tcu.surfaces.torch.checks import FLOATS
 from tcu.surfaces.torch.derivatives import exact_sum
 from tcu.surfaces.torch.scatter import BY_INDEX
 
 __all__ = ["reproducible", "set_reproducible"]
 
-_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _EXACT = frozenset((
     "_local_scalar_dense", "_to_copy", "_unsafe_view", "abs", "add", "add_", "alias", "all", "allclose", "amax", "amin",
     "any", "arange", "argmax", "argmin", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "bool", "cat",
@@ -47,8 +47,10 @@ class reproducible:
     ``with tcu.torch.reproducible(): loss = model(x); loss.backward()``.  Sums, means, variances, norms of vectors,
     running sums, softmax, log-softmax, log-sum-exp, cross entropy, layer_norm, rms_norm, products of matrices
     (mm, addmm, bmm, baddbmm, matmul, linear, attention, which is made of its parts) and sums by index (index_add, scatter_add,
-    the gradients of indexing and of an embedding) of float16, bfloat16, float32 and float64 on CPUs and GPUs.  Products of float32 are computed in float64 and rounded once; those of 16 bits have the
-    bits of ``unit``, on the CPU by its model.
+    the gradients of indexing and of an embedding) of float16, bfloat16, float32 and float64 on CPUs and GPUs.
+
+    Products of float32 are computed in float64 and rounded once; those of 16 bits have the bits of ``unit``, on the CPU
+    by its model.
 
     Not covered are, among others, exp, tanh and other functions of a library, and convolutions: they run as ever, and
     ``uncovered`` names them.
@@ -157,7 +159,7 @@ def _is_exact(function: Any, name: str, given: Any, named: dict[str, Any]) -> bo
 
 
 def _fits(x: Any) -> bool:
-    return isinstance(x, torch.Tensor) and x.dtype in _FLOATS
+    return isinstance(x, torch.Tensor) and x.dtype in FLOATS
 
 
 # What operators become: functions of their arguments by the schema's names, or NotImplemented.
@@ -165,7 +167,7 @@ def _fits(x: Any) -> bool:
 
 def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
     def run(owner: Any, self: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-        if not _fits(self) or (dtype is not None and dtype not in _FLOATS):
+        if not _fits(self) or (dtype is not None and dtype not in FLOATS):
             return NotImplemented
         axes = None if dim is None or (isinstance(dim, list) and not dim) else dim
         return function(self, axes, keepdims=keepdim, dtype=dtype or self.dtype)

@@ -13,14 +13,13 @@ import torch
 
 from tcu.errors import InvalidOperationError
 from tcu.surfaces.index_sums import index_sum
+from tcu.surfaces.torch.checks import FLOATS
 
 __all__ = ["BY_INDEX"]
 
-_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-
 
 def _index_add(owner: Any, self: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
-    if self.dtype not in _FLOATS or alpha != 1 or not self.dim() or index.dim() != 1:
+    if self.dtype not in FLOATS or alpha != 1 or not self.dim() or index.dim() != 1:
         return NotImplemented
     return _total(source, dim, index, self)
 
@@ -42,18 +41,13 @@ def _total(values: Any, dim: int, index: Any, to: Any) -> Any:
 
 
 def _scatter_add(owner: Any, self: Any, dim: int, index: Any, src: Any) -> Any:
-    if self.dtype not in _FLOATS or not self.dim():
+    if self.dtype not in FLOATS or not self.dim():
         return NotImplemented
     dim, shape = dim % self.dim(), index.shape
     place = torch.zeros(shape, dtype=torch.int64, device=self.device)
-    for axis in range(self.dim()):
-        step = math.prod(self.shape[axis + 1 :])
-        at = (
-            index
-            if axis == dim
-            else torch.arange(shape[axis], device=self.device).reshape(-1, *(1,) * (self.dim() - axis - 1))
-        )
-        place += at * step
+    for axis, length in enumerate(shape):
+        along = torch.arange(length, device=self.device).reshape(-1, *(1,) * (self.dim() - axis - 1))
+        place += (index if axis == dim else along) * math.prod(self.shape[axis + 1 :])
     if not self.is_cuda and bool(((index < 0) | (index >= self.shape[dim])).any()):
         return NotImplemented  # which PyTorch refuses in its own words
     values = src[tuple(slice(length) for length in shape)].reshape(-1)
@@ -64,7 +58,7 @@ def _index_put(
     owner: Any, self: Any, indices: Any, values: Any, accumulate: bool = False, unsafe: bool = False
 ) -> Any:
     """Of indices of the first axes, as the gradient of x[i, j] has them."""
-    if not accumulate or self.dtype not in _FLOATS:
+    if not accumulate or self.dtype not in FLOATS:
         return NotImplemented
     if not indices or any(each is None or each.dtype not in (torch.int32, torch.int64) for each in indices):
         return NotImplemented
@@ -83,7 +77,7 @@ def _index_put(
 def _embedding_gradient(
     owner: Any, grad_output: Any, indices: Any, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
 ) -> Any:
-    if grad_output.dtype not in _FLOATS or scale_grad_by_freq:
+    if grad_output.dtype not in FLOATS or scale_grad_by_freq:
         return NotImplemented
     index = indices.reshape(-1).to(torch.int64)
     rows = grad_output.reshape(len(index), grad_output.shape[-1])
