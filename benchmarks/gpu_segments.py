@@ -29,7 +29,7 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -246,48 +246,51 @@ def measure_scans(bench: Bench, asked: cases.Asked) -> Iterator[Point]:
             yield bench.point(facts, field, arrays, Exact.of(arrays[0]).prefixes(n, n))
 
 
+def _row_scans(
+    bench: Bench,
+    asked: cases.Asked,
+    part: str,
+    dtype: str,
+    out: str,
+    lengths: Sequence[int],
+    before: Any = None,
+) -> Iterator[Point]:
+    """Of rows of each length, by the default and its peers, and by what ``before(rows, length)`` gives."""
+    n = asked.scanned(dtype)
+    arrays = _buffers(bench, n, dtype)
+    exact = Exact.of(arrays[0])
+    copies = _copy(bench, dtype, out, arrays)
+    for length in lengths:
+        rows = n // length
+        compiled = Task("cumsum", dtype, out, (rows, length), 1) in bench.compiled
+        field = bench.peers.row_scans(dtype, out, rows, length, compiled)
+        if before is not None:
+            first = before(rows, length)
+            field.participants[:0] = first.participants
+            field.missing = first.missing | field.missing
+        field.participants += copies
+        facts = {
+            "part": part, "dtype": dtype, "result": out, "layout": "rows", "shape": (rows, length), "axis": 1,
+            "length": length, "results": rows * length, "buffers": len(arrays),
+            "bytes": rows * length * (itemsize(dtype) + itemsize(out)),
+        }  # fmt: skip
+        yield bench.point(facts, field, arrays, exact.prefixes(rows * length, length))
+
+
 def measure_rowscans(bench: Bench, asked: cases.Asked) -> Iterator[Point]:
     for dtype, out in asked.rowscan_pairs:
-        n = asked.scanned(dtype)
-        arrays = _buffers(bench, n, dtype)
-        exact = Exact.of(arrays[0])
-        copies = _copy(bench, dtype, out, arrays)
-        for length in asked.rowscan_lengths(dtype):
-            rows = n // length
-            compiled = Task("cumsum", dtype, out, (rows, length), 1) in bench.compiled
-            field = bench.peers.row_scans(dtype, out, rows, length, compiled)
-            field.participants += copies
-            facts = {
-                "part": "rowscans", "dtype": dtype, "result": out, "layout": "rows", "shape": (rows, length),
-                "axis": 1, "length": length, "results": rows * length, "buffers": len(arrays),
-                "bytes": rows * length * (itemsize(dtype) + itemsize(out)),
-            }  # fmt: skip
-            yield bench.point(facts, field, arrays, exact.prefixes(rows * length, length))
+        yield from _row_scans(bench, asked, "rowscans", dtype, out, asked.rowscan_lengths(dtype))
 
 
 def measure_trianglescans(bench: Bench, asked: cases.Asked) -> Iterator[Point]:
     """Numbers a second by the length of rows, of the algorithms of Dakkak et al., the default and the peers."""
     for dtype, out in asked.triangle_pairs:
-        n = asked.scanned(dtype)
-        arrays = _buffers(bench, n, dtype)
-        exact = Exact.of(arrays[0])
-        copies = _copy(bench, dtype, out, arrays)
-        for length in asked.triangle_lengths(dtype):
-            rows = n // length
-            compiled = Task("cumsum", dtype, out, (rows, length), 1) in bench.compiled
-            field = bench.peers.triangle_scans(dtype, out, rows, length)
-            others = bench.peers.row_scans(dtype, out, rows, length, compiled)
-            field.participants += [*others.participants, *copies]
-            field.missing |= others.missing
-            facts = {
-                "part": "trianglescans", "dtype": dtype, "result": out, "layout": "rows", "shape": (rows, length),
-                "axis": 1, "length": length, "results": rows * length, "buffers": len(arrays),
-                "bytes": rows * length * (itemsize(dtype) + itemsize(out)),
-            }  # fmt: skip
-            point = bench.point(facts, field, arrays, exact.prefixes(rows * length, length))
+        by_triangles = partial(bench.peers.triangle_scans, dtype, out)
+        lengths = asked.triangle_lengths(dtype)
+        for point in _row_scans(bench, asked, "trianglescans", dtype, out, lengths, by_triangles):
             for entry in point["participants"].values():
                 if "median" in entry:
-                    entry["numbers_per_s"] = rows * length / entry["median"]
+                    entry["numbers_per_s"] = point["results"] / entry["median"]
             yield point
 
 

@@ -64,32 +64,14 @@ def numbers(dtype: str) -> npt.NDArray[Any]:
     return np.concatenate(rows).astype(get_format(dtype).dtype)
 
 
-def sums(variant: str, dtype: str) -> Asked:
-    """Of whole arrays, rows, columns and segments, by every operation that has a unit."""
+def by_layouts(names: list[str], variant: str, dtype: str) -> Asked:
+    """Of whole arrays, rows, columns and segments, by every operation of these names."""
     x = numbers(dtype)
 
     def asked(unit: str) -> npt.NDArray[Any]:
         how = {"unit": unit, "variant": variant, "dtype": "float64"}
         found = []
-        for name in PLANNED:
-            whole, ragged = getattr(tcu, name), getattr(tcu, f"segment_{name}")
-            found += [
-                whole(x, **how), whole(x.reshape(ROWS, LENGTH), axis=1, **how),
-                whole(x.reshape(LENGTH, ROWS), axis=0, **how), ragged(x, [*range(0, x.size, 1000), x.size], **how),
-            ]  # fmt: skip
-        return np.concatenate([np.ravel(each) for each in found])
-
-    return asked
-
-
-def scans(variant: str, dtype: str) -> Asked:
-    """Of the same, by every scan."""
-    x = numbers(dtype)
-
-    def asked(unit: str) -> npt.NDArray[Any]:
-        how = {"unit": unit, "variant": variant, "dtype": "float64"}
-        found = []
-        for name in SCANNED:
+        for name in names:
             whole, ragged = getattr(tcu, name), getattr(tcu, f"segment_{name}")
             found += [
                 whole(x, **how), whole(x.reshape(ROWS, LENGTH), axis=1, **how),
@@ -109,9 +91,9 @@ def products(function: Any, dtype: str, **how: Any) -> Asked:
 def cases() -> Iterator[tuple[Sequence[str], str, Callable[[str], Asked] | None]]:
     """(operations, variant or plan, what asks a unit for results of a dtype; None: they know of no unit)"""
     for variant in VARIANTS:
-        yield PLANNED, _chosen(variant, DEFAULT_VARIANT), partial(sums, variant)
+        yield PLANNED, _chosen(variant, DEFAULT_VARIANT), partial(by_layouts, PLANNED, variant)
     for variant in SCAN_VARIANTS:
-        yield SCANNED, _chosen(variant, DEFAULT_SCAN), partial(scans, variant)
+        yield SCANNED, _chosen(variant, DEFAULT_SCAN), partial(by_layouts, SCANNED, variant)
     for operation in OPERATIONS:
         if operation not in OF_UNITS:
             yield (operation,), "", None

@@ -169,18 +169,17 @@ def along(name: str, x: Any, axis: Any, keepdims: bool = False, **options: Any) 
     return quickly(name, (x,), Along(axis, keepdims), exact if name[0] == "f" else plan)
 
 
-def _options(exclusive: bool, reverse: bool, dtype: Any) -> tuple[Any, ...]:
-    given = {"exclusive": exclusive, "reverse": reverse, "dtype": dtype}
-    return find_operation("cumsum").values(given)
-
-
 def cumsum(x: Any, axis: Any, exclusive: bool = False, reverse: bool = False, dtype: Any = None) -> Any:
-    return quickly("cumsum", (x,), Along(axis), _options(exclusive, reverse, dtype))
+    return quickly("cumsum", (x,), Along(axis), scans_on_paper.request(exclusive, reverse, dtype))
 
 
 def segments(name: str, x: Any, offsets: Any, check: bool = False, dtype: Any = None) -> Any:
     options = (
-        _options(False, False, dtype) if name == "cumsum" else (dtype,) if name[0] == "f" else (*PLAN, dtype)
+        scans_on_paper.request(False, False, dtype)
+        if name == "cumsum"
+        else (dtype,)
+        if name[0] == "f"
+        else (*PLAN, dtype)
     )
     return quickly(name, (x,), Ragged(offsets, check), options)
 
