@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.engines.host.planned import encoded
+from tcu.engines.host.terms import goal_of
 from tcu.formats.format import Format, format_of, get_format
 from tcu.formats.scalar import Number
 from tcu.model import compiled, threads
@@ -41,13 +42,10 @@ def scan_segments(
     start, in_limbs, limbs = _state(before)
     flags = np.array([before.positive > 0, before.negative > 0, before.nans > 0])
     values, codes, slow = np.empty(n), np.empty(n, np.int64), np.zeros(n, np.bool_)
-    goal = np.array(
-        [target.fraction_bits, target.bias, (1 << target.exponent_bits) - 1, target.nan_code], np.int64
-    )
     with np.errstate(all="ignore"):
         numbers = x.astype(np.float64, copy=False)
     count = compiled.load("exact_scan_kernels").scan_exactly(
-        numbers, offsets, exclusive, reverse, target.name == "binary64", goal, start, in_limbs, limbs, flags, values,
+        numbers, offsets, exclusive, reverse, target.name == "binary64", goal_of(target), start, in_limbs, limbs, flags, values,
         codes, slow,
     )  # fmt: skip
     found = encoded(values + 0.0, target)

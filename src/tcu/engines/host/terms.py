@@ -17,7 +17,7 @@ from tcu.engines.host.planned import encoded
 from tcu.formats.format import Format, get_format
 from tcu.model import compiled
 
-__all__ = ["Terms", "roots_of", "sums_of", "terms_of"]
+__all__ = ["Terms", "goal_of", "roots_of", "sums_of", "terms_of"]
 
 Line = npt.NDArray[Any]
 Places = npt.NDArray[np.int64]
@@ -46,11 +46,15 @@ def sums_of(
 ) -> tuple[Line, int]:
     """(codes of the sums of the pieces of a line, or of their means; the first that has no value or -1)."""
     out = np.empty(starts.size, target.code_dtype)
-    goal = np.array([target.fraction_bits, target.bias, _fields(target), target.nan_code], np.int64)
     clash = compiled.load("exact_rows").sum_rows_exactly(
-        line.view(f"i{fmt.dtype.itemsize}"), starts, stops, fmt.fraction_bits, fmt.bias, _fields(fmt), mean, goal, out,
+        line.view(f"i{fmt.dtype.itemsize}"), starts, stops, fmt.fraction_bits, fmt.bias, _fields(fmt), mean, goal_of(target), out,
     )  # fmt: skip
     return out, int(clash)
+
+
+def goal_of(target: Format) -> npt.NDArray[np.int64]:
+    """What kernels that round exact sums are told of the format."""
+    return np.array([target.fraction_bits, target.bias, _fields(target), target.nan_code], np.int64)
 
 
 def _fields(fmt: Format) -> int:
