@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _TOGETHER = 1 << 24
-"""Numbers, or slots, of as many columns as are sorted at a time: they are copied."""
+"""Numbers that are copied at a time, in whole columns; or slots, where there are more of these."""
 _EXACT_PRODUCTS = ("float16", "bfloat16", "float32")
 """Formats whose products of two binary64 holds."""
 
@@ -84,8 +84,8 @@ def index_sum(
 
     Returns
     -------
-    An array of x's library, of its shape with ``size`` along ``axis``.  The sort and one copy of the numbers (at most
-    2^24 of them at a time, or one row's length) are its workspace.
+    An array of x's library, of its shape with ``size`` along ``axis``.  The sort of the indices and one copy of the
+    numbers, of at most 2^24 or of one column at a time, are its workspace.
 
     Raises
     ------
@@ -264,7 +264,7 @@ def _sums(
         width = part.shape[1]
         line = part[order].T.reshape(-1)
         starts = n * _counted(width, places).reshape(-1, 1) + edges[:-1]
-        offsets = library.concatenate((starts.reshape(-1), edges[-1:] * 0 + width * n))
+        offsets = library.concatenate((starts.reshape(-1), edges[-1:] + (width - 1) * n))
         try:
             sums = function(line, offsets, dtype=dtype, check=False)
         except InvalidOperationError:
