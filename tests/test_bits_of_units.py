@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bits_of_units
 import pytest
-from bits_of_units import DTYPES, NONE, OWN, PAGE, SAME, answers, cell, scans, sums
+from bits_of_units import DTYPES, NONE, OWN, PAGE, PLANNED, SAME, SCANNED, answers, by_layouts, cell
 
 from tcu.errors import DtypeError
 from tcu.formats import get_format
@@ -29,9 +29,9 @@ def test_bits_depend_on_the_unit_where_a_plan_has_mmas(variant: str, dtype: str)
     try:
         differ = has_mmas(variant, dtype) and dtype != "float64"  # binary64 MMAs are FMAs on every unit
     except DtypeError:
-        assert cell(sums(variant, dtype)) == NONE
+        assert cell(by_layouts(PLANNED, variant, dtype)) == NONE
         return
-    assert cell(sums(variant, dtype)) == (OWN if differ else SAME)
+    assert cell(by_layouts(PLANNED, variant, dtype)) == (OWN if differ else SAME)
 
 
 @pytest.mark.slow(2)
@@ -40,12 +40,12 @@ def test_bits_depend_on_the_unit_where_a_plan_has_mmas(variant: str, dtype: str)
 def test_bits_of_scans_depend_on_the_unit_where_a_plan_has_mmas(variant: str, dtype: str) -> None:
     row = SCAN_VARIANTS[variant]
     kind = (OWN if row.uses_mma else SAME) if row.takes(get_format(dtype)) else NONE
-    assert cell(scans(variant, dtype)) == kind
+    assert cell(by_layouts(SCANNED, variant, dtype)) == kind
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_default_has_the_same_bits_on_every_unit_of_the_catalogue(dtype: str) -> None:
-    found = answers(sums(DEFAULT_VARIANT, dtype))
+    found = answers(by_layouts(PLANNED, DEFAULT_VARIANT, dtype))
     assert list(found) == list(CATALOGUE)
     assert len(set(found.values())) == 1
 
