@@ -82,21 +82,21 @@ def _document(unit: Unit) -> dict[str, Any]:
 
 def _all() -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    for name in ("unit", "architecture", "sm", "instructions and their inputs"):
-        table.add_column(name, no_wrap=name in ("unit", "sm"))
-    for vendor in dict.fromkeys(unit.vendor for unit in CATALOGUE.values()):
-        table.add_section()
-        table.add_row(Text(vendor, style="bold"))
-        for unit in (each for each in CATALOGUE.values() if each.vendor == vendor):
-            table.add_row(
-                Text(unit.name, style="bold cyan"),
-                unit.architecture,
-                unit.compute_capability,
-                _compressed(unit),
-            )
+    for name in ("vendor", "units", "sm", "instructions and their inputs"):
+        table.add_column(name, max_width=9 if name == "vendor" else None)
+    shown = ""
+    for (vendor, capability, instructions), alike in groupby(CATALOGUE.values(), _line):
+        names = Text(", ").join(Text(unit.name, style="bold cyan") for unit in alike)
+        table.add_row(Text(vendor if vendor != shown else "", style="bold"), names, capability, instructions)
+        shown = vendor
     return Group(
         table, Text("tcu units UNIT shows the product, and how each instruction computes.", style="dim")
     )
+
+
+def _line(unit: Unit) -> tuple[str, str, Text]:
+    """What the list says of a unit; units of which it says the same share a line."""
+    return unit.vendor, unit.compute_capability.strip("-"), _compressed(unit)
 
 
 def _compressed(unit: Unit) -> Text:
