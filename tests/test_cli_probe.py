@@ -55,6 +55,9 @@ def in_place(a, b, c):
     a[:] = 0
     return c
 
+def scaled(a, b, c, scale_a, scale_b):
+    return tcu.mma(a, b, c, unit="B200", instruction="mxf4", scale_a=scale_a, scale_b=scale_b)
+
 def foreign(a, b, c):
     return (a.astype("f8") @ b.astype("f8") + c).astype("f4") * np.float32(1 - 2**-23)
 
@@ -226,7 +229,24 @@ def test_formats_reach_the_library(run, found, monkeypatch):
     given = []
     monkeypatch.setattr(probing, "as_target", lambda *a, **k: given.append((a, k)) or found[0])
     run("probe", "GPU", "--k", "16")
-    assert given == [(("gpu",), {"instruction": "mma", "input": "binary16", "output": None, "k": 16})]
+    how = {"instruction": "mma", "input": "binary16", "output": None, "k": 16, "scale": None}
+    assert given == [(("gpu",), how)]
+
+
+def test_scales_reach_the_library(run, found):
+    """A unit's instruction has its own; the first that the catalogue has, unless --scale names another."""
+    run("probe", "B200", "--instruction", "mxf4nvf4", "--input", "e2m1")
+    run("probe", "B200", "--instruction", "mxf4nvf4", "--input", "e2m1", "--scale", "ue4m3/16")
+    run("probe", "--module", "mine.py:scaled", "--input", "e2m1", "--k", "64", "--scale", "ue8m0/16")
+    rows = [row for row in CATALOGUE["B200"].instructions if row.name == "mxf4nvf4"]
+    own = [(asked.scale.name, asked.per_scale) for asked in found]
+    assert own == [(rows[0].scale, rows[0].per_scale), ("ue4m3", 16), ("ue8m0", 16)]
+
+
+def test_a_function_of_scales_is_identified(run):
+    asked = ("--module", "mine.py:scaled", "--input", "e2m1", "--k", "64", "--scale", "ue8m0/32")
+    code, out, _ = run("infer", *asked, "--outputs", "20000", "--seed", "1", "--json")
+    assert (code, strict(out)["parameters"]["kind"]) == (0, "GroupedSum")
 
 
 def test_probe_json(run, found):
@@ -561,6 +581,19 @@ def test_a_function_that_cannot_be_asked(refusal, command, module, words):
         (["--module", "mine.py:a100", "--k", "0"], ["--k", "--help"]),
         (["--module", "mine.py:a100", "--k", "4", "--input", "s8", "--output", "f32"], ["s8 into binary32"]),
         (["--module", "mine.py:a100", "--k", "4", "--output", "tf32"], ["binary16 into tf32"]),
+        (["B200", "--instruction", "mxf4", "--input", "e2m1", "--scale", "ue8m0"], ["such as ue8m0/32"]),
+        (
+            ["B200", "--instruction", "mxf4", "--input", "e2m1", "--scale", "ue8m0/8"],
+            ["8 to a scale", "32 to a"],
+        ),
+        (
+            ["B200", "--instruction", "mxf4", "--input", "e2m1", "--scale", "ue8m1/32"],
+            ["unknown format 'ue8m1'"],
+        ),
+        (
+            ["gpu", "--input", "e2m1", "--scale", "ue8m0/32"],
+            ["tcu runs no instruction with scales on the gpu"],
+        ),
         (["V100", "--html", "no/such/page.html"], ["cannot write no/such/page.html"]),
         (["V100", "--html", "."], ["cannot write ."]),
     ],
@@ -571,7 +604,10 @@ def test_bad_input(refusal, command, arguments, words):
         assert word in message
 
 
-@pytest.mark.parametrize("extra", [["A100"], ["--module", "mine.py:a100"], ["--input", "bf16"], ["--k", "4"]])
+@pytest.mark.parametrize(
+    "extra",
+    [["A100"], ["--module", "mine.py:a100"], ["--input", "bf16"], ["--k", "4"], ["--scale", "ue8m0/32"]],
+)
 def test_all_takes_no_target(refusal, extra):
     assert "--all probes every unit" in refusal("probe", "--all", *extra)
 

@@ -597,7 +597,7 @@ def test_several_units(document, drawing):
         (["1", "--scale-a", "2"], "takes no scales: choose --instruction mxf8f6f4, mxf4 or mxf4nvf4"),
         (
             ["1", "--unit", "A100", "--scale", "ue8m0"],
-            "--scale ue8m0: mma of A100 takes no scales with binary16",
+            "scale ue8m0: mma of A100 takes no scales with binary16",
         ),
         (
             ["--a", "1", "--b", "1", *SCALED, "--scale-b", "1,2"],

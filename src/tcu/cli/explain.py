@@ -20,7 +20,7 @@ from tcu.errors import DtypeError, ParameterError, UnknownNameError, unknown_nam
 from tcu.formats.format import get_format
 from tcu.report.html_page import drawing, page
 from tcu.unfinished import check_place
-from tcu.units import CATALOGUE, Instruction, Unit, find_instruction, get_unit
+from tcu.units import CATALOGUE, Instruction, Unit, find_instruction, find_scale, get_unit
 from tcu.units.lookup import canonical_instruction
 
 __all__ = ["explain_command"]
@@ -141,23 +141,8 @@ def explain_command(
 
 
 def _instruction(unit: Unit, name: str, fmt: str, output: str | None, scale: str | None) -> Instruction:
-    """The unit's instruction; where all that fit take scales and none are named, the first of them."""
-    rows = [
-        row
-        for row in unit.instructions
-        if (row.name, row.a, row.b) == (canonical_instruction(name), fmt, fmt) and row.scale
-    ]
-    wanted, _, count = (scale or "").partition("/")
-    wanted = wanted and get_format(wanted).name
-    fit = [row for row in rows if wanted in ("", row.scale) and count in ("", str(row.per_scale))]
-    if scale is not None and not fit:
-        has = [f"{row.scale}/{row.per_scale}" for row in rows]
-        raise ParameterError(
-            f"--scale {scale}: {name} of {unit.name} takes {' or '.join(has) or 'no scales'} with {fmt}"
-        )
-    if fit:
-        return find_instruction(unit, name, fmt, fmt, output, (fit[0].scale or "", fit[0].per_scale))
-    return find_instruction(unit, name, fmt, fmt, output)
+    """The unit's instruction; where it takes scales and none are named, the first of them."""
+    return find_instruction(unit, name, fmt, fmt, output, find_scale(unit, name, fmt, fmt, scale))
 
 
 def _first_unit(

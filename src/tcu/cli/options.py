@@ -300,6 +300,15 @@ class TargetOptions:
             rich_help_panel=TARGET,
         ),
     ] = None
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            "--scale",
+            metavar="FORMAT/K",
+            help="Scales of A and B, as ue8m0/32: a scale to 32 k. The function is f(a, b, c, scale_a, scale_b).",
+            rich_help_panel=TARGET,
+        ),
+    ] = None
 
 
 Correction = Annotated[

@@ -72,7 +72,7 @@ def probe_command(
     if everything:
         if replace(asked, instruction=None) != options.TargetOptions():
             raise ParameterError(
-                "--all probes every unit: give it no TARGET, --module, --input, --output or --k"
+                "--all probes every unit: give it no TARGET, --module, --input, --output, --k or --scale"
             )
         _compare(asked.instruction or "mma", as_json, html)
         return
@@ -143,13 +143,33 @@ def _target(asked: options.TargetOptions) -> Target:
             fmt = asked.input_format or "bfloat16"
         if k is not None and name != "gpu":
             raise ParameterError("--k belongs to --module and gpu; a unit's instruction has its own")
-        return as_target(name, instruction=asked.instruction or "mma", input=fmt, output=output, k=k)
+        return as_target(
+            name,
+            instruction=asked.instruction or "mma",
+            input=fmt,
+            output=output,
+            k=k,
+            scale=_scale(asked.scale),
+        )
     assert module is not None
     if asked.instruction is not None:
         raise ParameterError("--instruction belongs to a unit; a function has none")
     if k is None:
         raise ParameterError("--module needs --k: the number of products that it adds up at a time")
-    return as_target(_guarded(module, foreign_function(module, "--module")), input=fmt, output=output, k=k)
+    function = _guarded(module, foreign_function(module, "--module"))
+    return as_target(function, input=fmt, output=output, k=k, scale=_scale(asked.scale))
+
+
+def _scale(text: str | None) -> tuple[str, int] | None:
+    """ue8m0/32 → the format, and how many k share a scale."""
+    if text is None:
+        return None
+    fmt, _, count = text.partition("/")
+    if not count.isdecimal():
+        raise ParameterError(
+            f"--scale {text}: give the format and how many k share a scale, such as ue8m0/32"
+        )
+    return fmt, int(count)
 
 
 def _files_of(asked: options.TargetOptions) -> list[str]:
@@ -159,10 +179,10 @@ def _files_of(asked: options.TargetOptions) -> list[str]:
 
 
 def _guarded(name: str, function: Function) -> Function:
-    def call(a: Any, b: Any, c: Any) -> Any:
+    def call(*arrays: Any) -> Any:
         # The function may keep or change its arrays; inf and NaN are among the questions.
         with told(name), np.errstate(all="ignore"):
-            return np.asarray(function(a.copy(), b.copy(), c.copy()))
+            return np.asarray(function(*(each.copy() for each in arrays)))
 
     call.__name__ = name
     return call

@@ -17,7 +17,7 @@ from tcu.formats.scalar import Number, encode
 from tcu.model.mma import multiply_accumulate
 from tcu.units.arithmetic import AlignedSum, Arithmetic, Evidence, ExactInteger, FusedChain, Instruction, Unit
 from tcu.units.catalogue import CATALOGUE
-from tcu.units.lookup import canonical_instruction, find_instruction, get_unit
+from tcu.units.lookup import canonical_instruction, find_instruction, find_scale, get_unit
 
 __all__ = [
     "Codes", "Function", "Operation", "Question", "Target", "as_target", "of_instruction", "operation_of", "unknown_arithmetic",
@@ -150,7 +150,8 @@ def as_target(
     told ``k``.  ``input`` names the format of A and B, or both: "e4m3,e5m2".
     ``scale`` names the format of scales and how many k share one, ("ue8m0",
     32): the function is f(a, b, c, scale_a, scale_b), with scale_a (M, k/32)
-    and scale_b (k/32, N).
+    and scale_b (k/32, N).  Of a unit's instruction it is the first that the
+    catalogue has, unless given.
     """
     fmt, other = _inputs(input)
     if callable(target):
@@ -182,7 +183,10 @@ def as_target(
     if target == "cpu":
         return _cpu(instruction, fmt, other, output)
     unit = get_unit(target)
-    named = None if scale is None else (get_format(scale[0]).name, scale[1])
+    if scale is None:
+        named = find_scale(unit, instruction, fmt.name, other.name)
+    else:
+        named = get_format(scale[0]).name, scale[1]
     row = find_instruction(unit, instruction, fmt.name, other.name, output and get_format(output).name, named)
     return of_instruction(f"{unit.name} {row.signature}", row)
 

@@ -15,6 +15,7 @@ from tcu.units.arithmetic import Unit as Unit
 from tcu.units.catalogue import CATALOGUE as CATALOGUE
 from tcu.units.lookup import DEFAULT_UNIT as DEFAULT_UNIT
 from tcu.units.lookup import find_instruction as find_instruction
+from tcu.units.lookup import find_scale as find_scale
 from tcu.units.lookup import get_unit as get_unit
 from tcu.units.lookup import input_formats as input_formats
 from tcu.units.lookup import product_instruction as product_instruction

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tcu.errors import DtypeError, unknown_name
+from tcu.errors import DtypeError, ParameterError, unknown_name
+from tcu.formats import get_format
 from tcu.units.arithmetic import Instruction, Unit
 from tcu.units.catalogue import CATALOGUE
 
@@ -10,6 +11,7 @@ __all__ = [
     "DEFAULT_UNIT",
     "canonical_instruction",
     "find_instruction",
+    "find_scale",
     "get_unit",
     "input_formats",
     "product_instruction",
@@ -101,6 +103,32 @@ def find_instruction(
     if scale is None and any(row.scale for row in rows):
         hint = "; give its scales, scale_a and scale_b"
     raise DtypeError(f"{name} of {unit.name} does not compute {asked}; it computes: {has}{hint}")
+
+
+def find_scale(
+    unit: str | Unit, name: str, a: str, b: str, scale: str | None = None
+) -> tuple[str, int] | None:
+    """The format of an instruction's scales and how many k share one; None where it takes none.
+
+    ``scale`` says which, as "ue8m0" or "ue8m0/16"; else it is the first of the
+    catalogue.  Raises ParameterError where the instruction takes no such scales.
+    """
+    unit = get_unit(unit)
+    rows = [
+        row
+        for row in unit.instructions
+        if (row.name, row.a, row.b) == (canonical_instruction(name), a, b) and row.scale
+    ]
+    wanted, _, count = (scale or "").partition("/")
+    wanted = wanted and get_format(wanted).name
+    for row in rows:
+        if wanted in ("", row.scale) and count in ("", str(row.per_scale)):
+            return row.scale or "", row.per_scale
+    if scale is None:
+        return None
+    has = " or ".join(f"{row.scale}/{row.per_scale}" for row in rows) or "no scales"
+    pair = a if a == b else f"{a} · {b}"
+    raise ParameterError(f"scale {scale}: {name} of {unit.name} takes {has} with {pair}")
 
 
 def product_instruction(unit: str | Unit, a: str, b: str, output: str) -> Instruction:
