@@ -21,14 +21,18 @@ settings.load_profile("tcu")
 
 SKIPPED = "tcu/skipped"
 """Where pytest's cache has the names of the tests, and of whole files, that the last run skipped."""
+SLOW = "tcu/slow"
+"""Likewise of those that it left out because they are slow."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="skip what is marked slow, as `make test` does")
+    parser.addoption(
+        "--quick", action="store_true", help="leave out what is marked slow, as `make test` does"
+    )
     parser.addoption(
         "--skipped",
         action="store_true",
-        help="only what the last run skipped: of use once the packages that were missing are installed",
+        help="only what the last run skipped or left out: of use once the packages that were missing are installed",
     )
     parser.addoption(
         "--dots",
@@ -54,7 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def slow_cases(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
-    """What ``--quick`` skips: a test marked ``slow``; of one marked ``slow(n)``, all cases but n.
+    """What ``--quick`` leaves out: a test marked ``slow``; of one marked ``slow(n)``, all cases but n.
 
     Those n hold as many values of the test's parameters as n cases can; what else they are, a hash of their names says.
     """
@@ -78,25 +82,31 @@ def slow_cases(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left: set[pytest.Item] = set()
     if config.getoption("--quick"):
-        for item in slow_cases(items):
-            item.add_marker(pytest.mark.skip(reason="slow: `make test-all` runs it"))
+        # Not skipped: to report each takes longer than most tests.
+        left = set(slow_cases(items))
+        if hasattr(config, "cache") and os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":
+            config.cache.set(SLOW, [item.nodeid for item in left])
     if config.getoption("--skipped"):
         if not hasattr(config, "cache"):
             raise pytest.UsageError(
                 "--skipped needs pytest's cache, where the last run's names are: run without -p no:cacheprovider"
             )
-        names = set(config.cache.get(SKIPPED, []))
-        kept, left = [], []
-        for item in items:
-            (kept if names & {item.nodeid, item.nodeid.partition("::")[0]} else left).append(item)
-        config.hook.pytest_deselected(items=left)
-        items[:] = kept
+        names = {*config.cache.get(SKIPPED, []), *config.cache.get(SLOW, [])}
+        left = {item for item in items if not names & {item.nodeid, item.nodeid.partition("::")[0]}}
+    config.hook.pytest_deselected(items=[item for item in items if item in left])
+    items[:] = [item for item in items if item not in left]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if hasattr(config, "cache"):
         config.cache.set(SKIPPED, [report.nodeid for report in terminalreporter.stats.get("skipped", [])])
+        if config.getoption("--quick"):
+            slow = len(config.cache.get(SLOW, []))
+            terminalreporter.write_line(f"{slow:,} slow tests or cases left out: `make test-all` runs them")
+        else:
+            config.cache.set(SLOW, [])
 
 
 @pytest.fixture(autouse=True)

@@ -296,7 +296,7 @@ def defined(row: Instruction, case: list[Any]) -> int:
     return dot(left, right, c, row, tuple(scales) if scales else None)  # type: ignore[arg-type]
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("family", ORACLES)
 def test_the_definition_is_the_rules_in_rational_arithmetic(family: type) -> None:
     draw, rng = random.Random(1), np.random.default_rng(1)
@@ -310,6 +310,7 @@ def test_the_definition_is_the_rules_in_rational_arithmetic(family: type) -> Non
     assert len(results) > 200
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("family", ORACLES)
 def test_the_fast_model_equals_the_definition_over_the_whole_family(family: type) -> None:
     draw, rng = random.Random(2), np.random.default_rng(2)

@@ -34,7 +34,7 @@ def run(capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     return call
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("axis", [None, 0, -1])
 @pytest.mark.parametrize("flags", [[], ["--exclusive"], ["--reverse"], ["--exclusive", "--reverse"]])
 def test_running_sums_go_into_a_file(run: Any, axis: int | None, flags: list[str]) -> None:

@@ -137,7 +137,7 @@ def test_every_public_function_is_called() -> None:
     assert {"ExactSum", "Machine", "infer", "probe"} <= CALLS.keys()
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("name", CALLS)
 def test_the_first_call_has_the_bits_of_a_later_one(name: str, threads: int) -> None:

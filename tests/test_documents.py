@@ -27,13 +27,17 @@ import readme  # noqa: E402
 
 KINDS = ("python", "pycon", "console")
 PAGES = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))]
+LONG = ("docs/how-to/probe.md", "docs/how-to/replay.md", "docs/examples.md")
+"""Pages that take 5 to 15 seconds: they infer units and reveal libraries."""
 GENERATED = ("docs/report.md", "docs/benchmarks.md")
 """Whole pages from benchmarks/results; tests/test_site.py holds them to it."""
 README = (ROOT / "README.md").read_text()
 DOCUMENTS = {name: (ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")}
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in PAGES]
+)
 def test_every_code_block_runs(name: str, tmp_path: Path) -> None:
     session = Session(tmp_path, name)
     found = [block for block in blocks((ROOT / name).read_text()) if block.kind in KINDS]

@@ -88,7 +88,7 @@ def wanted(x: Any, axis: int, dtype: Any = None, *, mean: bool = False) -> Any:
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 17, 31, 64, 65, 100, 257, 1000, 1025, 3000]
 
 
-@pytest.mark.slow(12)
+@pytest.mark.slow(6)
 @dtypes
 @pytest.mark.parametrize("length", LENGTHS)
 def test_rows_of_every_length(host: HostGpu, dtype: Any, length: int) -> None:
@@ -100,7 +100,7 @@ def test_rows_of_every_length(host: HostGpu, dtype: Any, length: int) -> None:
         assert alike(found, wanted(x, 1, target, mean=case % 5 == 4)), kind
 
 
-@pytest.mark.slow(12)
+@pytest.mark.slow(6)
 @dtypes
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 6, 8, 16, 17, 20, 33, 64, 100])
 def test_rows_of_tiles(host: HostGpu, dtype: Any, length: int) -> None:
@@ -134,7 +134,7 @@ def test_long_rows_that_warps_share(host: HostGpu, dtype: Any) -> None:
             assert alike(found, wanted(x, 1, np.float64, mean=mean)), kind
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @dtypes
 def test_many_groups_of_rows_in_a_warp(host: HostGpu, dtype: Any) -> None:
     host.tuned |= {"full": 0, "tile": (0, 1, 1, 0, 0)}
@@ -209,7 +209,7 @@ def test_columns_of_rows_that_begin_anywhere(
         assert alike(found, wanted(x, 1, target, mean=case == 2)), kind
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @dtypes
 def test_ordinary_numbers_take_the_fast_way(host: HostGpu, dtype: Any) -> None:
     rng = np.random.default_rng(2)

@@ -234,7 +234,7 @@ def test_rules_that_no_unit_of_the_catalogue_has() -> None:
     assert compare(rows, 40) == []
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @needs_node
 @pytest.mark.parametrize(
     ("right", "wrong"),

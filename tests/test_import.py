@@ -18,6 +18,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
 from pathlib import Path
@@ -245,13 +246,15 @@ def _by_name(importer: str, call: ast.Call) -> list[str]:
     return sorted(CHOSEN.get(importer, ()))
 
 
-IMPORTS = [each for importer, text in MODULES.items() for each in imports_of(importer, text)]
+@cache
+def all_imports() -> list[Import]:
+    return [each for importer, text in MODULES.items() for each in imports_of(importer, text)]
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Of all imports: in functions and for type checkers, too."""
     graph: dict[str, set[str]] = {}
-    for each in IMPORTS:
+    for each in all_imports():
         graph.setdefault(each.importer, set()).update(each.imported)
     try:
         TopologicalSorter(graph).prepare()
@@ -261,10 +264,10 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 def test_what_functions_import_is_heavy_and_listed() -> None:
     commands = {("tcu.cli.app", module) for module in CHOSEN["tcu.cli.app"]}
-    found = {(each.importer, ", ".join(each.imported)) for each in IMPORTS if each.late}
+    found = {(each.importer, ", ".join(each.imported)) for each in all_imports() if each.late}
     assert found == set(LATE) | commands
     assert len(LATE) - len(CHOSEN["tcu.model.compiled"]) + 2 <= 15
-    assert sum(each.late for each in IMPORTS) == len(found), "one statement twice"
+    assert sum(each.late for each in all_imports()) == len(found), "one statement twice"
 
 
 @pytest.mark.parametrize(
@@ -301,7 +304,7 @@ def test_layers_import_downwards_only() -> None:
         place = module.split(".")[1] if "." in module else "dispatch"
         return (floors | above | {"dispatch": floors["surfaces"]})[place]
 
-    for each in IMPORTS:
+    for each in all_imports():
         if each.importer != "tcu":  # it hands on what is above it, too
             for imported in each.imported:
                 assert floor(each.importer) <= floor(imported), f"{each.importer} imports {imported}"
@@ -335,6 +338,7 @@ def test_a_command_loads_no_other(command: str, loaded: tuple[str, ...]) -> None
     }
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("command", [True, False])
 def test_a_sum_by_command_loads_no_scipy_and_a_program_may_use_it(command: bool, tmp_path: Path) -> None:
     pytest.importorskip("scipy.linalg", reason="needs SciPy")
@@ -394,6 +398,7 @@ print(json.dumps([missing, found]))
 """
 
 
+@pytest.mark.slow
 def test_nothing_on_the_cpu_asks_for_what_only_linux_has(tmp_path: Path) -> None:
     done = {}
     for place, start in (("here", ""), ("elsewhere", "import elsewhere; elsewhere.move()")):

@@ -100,6 +100,7 @@ def test_ties_of_sums_tell_where_the_alignment_cuts(operand: str) -> None:
 E4M3_F13 = AlignedSum(16, 13, "RZ", -133, through_binary16=True)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("operand", "rules", "seen"),
     [
@@ -180,7 +181,7 @@ def different_outputs(target: Target, found: Inference, outputs: int, seed: int)
     return different
 
 
-@pytest.mark.slow(5)
+@pytest.mark.slow(3)
 @pytest.mark.parametrize(
     ("unit", "row"), DIFFERENT.values(), ids=[f"{unit} {row.signature}" for unit, row in DIFFERENT.values()]
 )
@@ -573,7 +574,7 @@ FOREIGN = (
 )  # fmt: skip
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("function", FOREIGN, ids=lambda f: f.__name__)
 def test_foreign_targets_are_never_identified(function) -> None:
     found = infer(function, k=16, seed=0, outputs=300_000)
@@ -589,7 +590,7 @@ def test_a_chain_without_negative_zeros_is_one_of_lanes() -> None:
     assert found.arithmetic == FusedChain(lanes=16)
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("box", HOLES, ids=lambda box: box.name)
 def test_what_is_wrong_in_one_place_alone_is_never_identified(box: Box) -> None:
     found = infer(

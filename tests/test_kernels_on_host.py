@@ -407,7 +407,7 @@ def test_an_error_in_sums_of_lanes_is_seen(
     assert found == seen
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("permuted_k", [True, False])
 def test_64_byte_chunks_that_begin_anywhere(
@@ -562,7 +562,7 @@ def skewed(rng: np.random.Generator) -> Any:
     return np.cumsum(np.concatenate([[rng.integers(0, 12)], lengths]))
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("with_rests", [True, False])
 def test_long_segments_are_listed_ahead(
@@ -780,7 +780,7 @@ def test_an_offset_before_a_warps_first_one_is_none_of_its_own(
 
 
 @pytest.mark.usefixtures("short_chain")
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(
     ("entry", "right", "wrong", "seen"),
     [
@@ -923,7 +923,7 @@ def test_long_rows(host: HostGpu, dtype: str, result: str, exclusive: bool, reve
         assert alike(found, model_scan(x, exclusive, reverse, get_format(result).dtype)), (rows, length, kind)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("dtype", "result", "shifts"),
     [
@@ -1479,7 +1479,7 @@ TILES = {
 """Columns are too few for warps that walk down them."""
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
@@ -1534,7 +1534,7 @@ def test_running_sums_of_slim_columns_in_place(host: HostGpu) -> None:
     assert alike(place, model_column_scans(x, np.float16, reverse=True).reshape(-1))
 
 
-@pytest.mark.slow(5)
+@pytest.mark.slow(3)
 @pytest.mark.parametrize(
     ("dtype", "right", "wrong", "seen"),
     [
@@ -1569,7 +1569,7 @@ def test_an_error_in_the_kernel_of_running_sums_of_columns_is_seen(
     assert found == seen
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize(
     ("walk", "exclusive", "reverse"),
@@ -1651,7 +1651,7 @@ def test_an_error_in_the_walk_down_columns_is_seen(
     assert found == seen
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize(
     ("width", "exclusive", "reverse"), [(128, False, True), (128, True, False), (64, False, False)]
@@ -1746,7 +1746,7 @@ def variances(
     return result.array
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_variances_of_rows(host: HostGpu, dtype: str) -> None:
     rng, kind = np.random.default_rng(6), get_format(dtype).dtype
@@ -1764,7 +1764,7 @@ def test_variances_of_rows(host: HostGpu, dtype: str) -> None:
             assert alike(found, wanted), (shape, block, shift)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_variances_of_segments(host: HostGpu, dtype: str) -> None:
     rng, kind = np.random.default_rng(7), get_format(dtype).dtype
@@ -1848,7 +1848,7 @@ def products(
     return result.array
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_dot_products_and_norms_of_rows(host: HostGpu, dtype: str) -> None:
     rng, kind = np.random.default_rng(9), get_format(dtype).dtype
@@ -1865,7 +1865,7 @@ def test_dot_products_and_norms_of_rows(host: HostGpu, dtype: str) -> None:
             assert alike(products(host, x, shift=shift, gap=gap, block=block), root), (shape, shift)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_norms_of_segments(host: HostGpu, dtype: str) -> None:
     rng, kind = np.random.default_rng(10), get_format(dtype).dtype

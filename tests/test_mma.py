@@ -35,7 +35,7 @@ RNG = np.random.default_rng(0)
 F16 = RNG.standard_normal((16, 16)).astype(np.float16)
 
 
-@pytest.mark.slow(7)
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("unit", CATALOGUE)
 def test_small_integers_are_exact_in_every_format_and_instruction(unit: str) -> None:
     for row in get_unit(unit).instructions:

@@ -85,7 +85,7 @@ UNITS = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("share", range(_SHARES))
 def test_the_bits_are_those_of_the_plan_read_literally(share: int) -> None:
     """1,020 random cases: lines, ragged segments and rows."""
@@ -163,6 +163,7 @@ def test_a_prefix_does_not_depend_on_what_follows(variant: str) -> None:
         assert tcu.cumsum(other, variant=variant)[:n].tobytes() == whole[:n].tobytes()
 
 
+@pytest.mark.slow(2)
 @every_variant
 def test_rows_columns_segments_and_places_have_the_bits_of_a_line(variant: str) -> None:
     x = numbers(np.random.default_rng(4), 3 * 5 * 290, np.float16, "wide").reshape(3, 5, 290)
@@ -232,7 +233,7 @@ def test_the_number_of_mmas_for_256_numbers() -> None:
     assert [round(each, 2) for each in wide.values()] == [1.0, 3.0, 3.0, 2.0]
 
 
-@pytest.mark.slow(6)
+@pytest.mark.slow(2)
 @every_variant
 @pytest.mark.parametrize("unit", ["V100", "A100", "H100", "MI300"])
 @pytest.mark.parametrize("kind", ["wide", "cancelling", "tiny", "large"])

@@ -83,7 +83,7 @@ def _job(arguments: tuple[Instruction, int, int]) -> list[str]:
     return adversarial_products(*arguments)
 
 
-@pytest.mark.slow(12)
+@pytest.mark.slow(6)
 @pytest.mark.parametrize("row", ROWS)
 def test_fast_model_equals_definition(row: Instruction, request: pytest.FixtureRequest) -> None:
     count = dots_by_definition(row, request.config.getoption("--dots"))
@@ -258,7 +258,7 @@ def random_sum(draw: random.Random, k: int) -> AlignedSum:
     )
 
 
-@pytest.mark.slow(12)
+@pytest.mark.slow(6)
 @pytest.mark.parametrize("family", [random_sum, random_chain])
 @pytest.mark.parametrize("seed", range(120))
 def test_units_drawn_at_random_over_the_whole_family(seed: int, family: Any) -> None:

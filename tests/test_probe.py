@@ -66,7 +66,7 @@ def test_paper_003_binary16(statement: str, name: str, values: tuple[object, ...
         assert finding.source.startswith("paper 003")
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["bfloat16", "tf32"])
 def test_paper_003_the_other_formats_of_the_a100_behave_as_binary16_on_the_t4(given: str, probed) -> None:
     """The paper's section on Ampere: same features as binary16 on the T4; subnormal outputs too."""
@@ -107,7 +107,7 @@ def test_a_unit_that_flushes_is_told_by_its_subnormal_products(given: str, plant
     assert {name: found[name].value for name in expected} == expected
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["V100", "T4", "A100"])
 def test_paper_003_binary16_output(unit: str, probed) -> None:
     """What the sections on subnormals, accuracy and rounding say of the binary16 mode."""
@@ -130,6 +130,7 @@ def test_paper_003_binary64_of_the_a100_is_ieee_arithmetic(probed) -> None:
     assert {name: found[name].value for name in expected} == expected
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("carry", [None, 2, 3, 4])
 def test_the_carry_bits_of_a_unit_are_told(carry: int | None) -> None:
     row = next(r for r in CATALOGUE["H100"].instructions if (r.a, r.output) == ("binary16", "binary32"))
@@ -208,6 +209,7 @@ def test_a_finding_is_none_only_where_nothing_could_be_asked_or_nothing_fits(pro
                 assert finding.name in ("subnormal results", "exponent floor", "order of blocks"), finding
 
 
+@pytest.mark.slow
 def test_a_planted_deviation_is_found() -> None:
     """A unit that differs in one parameter gets another value in the experiment of that parameter."""
     base = AlignedSum(8, 24, "RZ", -133)

@@ -227,6 +227,7 @@ def problems(draw_from: st.DrawFn) -> tuple[Any, int, dict[str, Any], Any]:
     return x, axis, {"exclusive": exclusive, "reverse": reverse, "dtype": target}, out
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(problems())
 def test_every_row_has_the_bits_that_it_has_alone(problem: Any) -> None:
@@ -363,6 +364,7 @@ def test_zeros_are_positive(dtype: Any) -> None:
             assert not np.signbit(sums[np.asarray(sums == 0)].astype(np.float64)).any()
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("target", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
 def test_every_rounding(target: Any) -> None:
     """Exclusive scans of pairs round single numbers: all codes of 16 bits, their neighbours and the ties between them."""
@@ -590,6 +592,7 @@ def test_details_and_progress() -> None:
         assert sum(done) == math.prod(shape)
 
 
+@pytest.mark.slow
 def test_memory_mapped_files(tmp_path: Any) -> None:
     x = draw(np.random.default_rng(12), 200_000, np.float32, "normal")
     np.save(tmp_path / "x.npy", x)

@@ -80,7 +80,7 @@ def ragged(rng: Any, mean: float, count: int) -> Any:
     return offsets_of(rng, rng.geometric(1 / (mean + 1), count) - 1)
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @dtypes
 @orders
 def test_segments_of_every_length(host: HostGpu, dtype: Any, exclusive: bool, reverse: bool) -> None:
@@ -94,7 +94,7 @@ def test_segments_of_every_length(host: HostGpu, dtype: Any, exclusive: bool, re
         assert alike(found, wanted(x, offsets, *options)), (kind, case)
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @dtypes
 @orders
 def test_long_segments_among_short_ones(host: HostGpu, dtype: Any, exclusive: bool, reverse: bool) -> None:
@@ -157,7 +157,7 @@ def test_valid_segments_keep_their_sums_beside_wrong_offsets(host: HostGpu, dtyp
             assert alike(found[part], np.full_like(x[part], 77) if left_out else every[part])
 
 
-@pytest.mark.slow(6)
+@pytest.mark.slow(3)
 @pytest.mark.parametrize(
     ("dtype", "entry", "right", "wrong"),
     [

@@ -1,4 +1,7 @@
-"""Contract: ``pytest --skipped`` runs what the run before skipped, single tests and whole files, and nothing else."""
+"""Contract: ``pytest --skipped`` runs what the run before skipped, single tests and whole files, and nothing else.
+
+After ``--quick`` it runs what that left out, besides.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ FILES = {
         @pytest.mark.parametrize("name", ["A", "B"])
         def test_two(name): name in os.environ or pytest.skip("for want of " + name)
         def test_another(): pass
+        @pytest.mark.slow
+        def test_slow(): pass
     """,
     "test_whole": """
         import os, pytest
@@ -29,6 +34,7 @@ def test_what_was_skipped_runs(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, processes: str
 ) -> None:
     pytester.makeconftest((Path(__file__).parent / "conftest.py").read_text())
+    pytester.makeini("[pytest]\nmarkers = slow")
     pytester.makepyfile(**FILES)
 
     def outcomes(*arguments: str) -> dict[str, int]:
@@ -36,9 +42,10 @@ def test_what_was_skipped_runs(
         found.pop("deselected", None)  # pytest-xdist does not tell
         return found
 
-    assert outcomes() == {"passed": 1, "skipped": 3}
+    assert outcomes() == {"passed": 2, "skipped": 3}
+    assert outcomes("--quick") == {"passed": 1, "skipped": 3}
     monkeypatch.setenv("A", "")
-    assert outcomes("--skipped") == {"passed": 3, "skipped": 1}
+    assert outcomes("--skipped") == {"passed": 4, "skipped": 1}
     monkeypatch.setenv("B", "")
     assert outcomes("--skipped") == {"passed": 1}
     assert outcomes("--skipped") == {}
@@ -46,9 +53,10 @@ def test_what_was_skipped_runs(
 
 def test_without_the_cache(pytester: pytest.Pytester) -> None:
     pytester.makeconftest((Path(__file__).parent / "conftest.py").read_text())
+    pytester.makeini("[pytest]\nmarkers = slow")
     pytester.makepyfile(**FILES)
     without = ("-p", "no:cacheprovider")
-    assert pytester.runpytest(*without).parseoutcomes() == {"passed": 1, "skipped": 3}
+    assert pytester.runpytest(*without).parseoutcomes() == {"passed": 2, "skipped": 3}
     result = pytester.runpytest("--skipped", *without)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --skipped needs pytest's cache*"])

@@ -853,6 +853,7 @@ def test_killed_at_random_moments(
     assert resumed > 0
 
 
+@pytest.mark.slow
 def test_a_file_larger_than_the_memory_allowed(tmp_path: Path) -> None:
     """Sparse, so that it takes no time to write; benchmarks/file_rate.py does the same with 16 GB under 2 GB."""
     n = 3 * (1 << 29) // 8

@@ -178,6 +178,7 @@ SPARSE = {"resident": 110, "standard": 160, "strassen": 160, "laderman": 260}
 """Of Theorem 3 with the exponent ω₀ of each scheme."""
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("scheme", SPARSE)
 def test_theorem_3_with_the_exponent_of_every_scheme(scheme: str) -> None:
     """Its bound is lower where ω₀ is, and holds with a constant still; sorting's logarithm does not show."""

@@ -95,7 +95,7 @@ def lengths_of(variant: str, chain: int | None) -> list[int]:
     return [1, 15, 17, strip, strip + 1, 5 * strip - 3, 16 * strip + 7, 37 * strip + 11]
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @variants
 @dtypes
 @orders
@@ -118,7 +118,7 @@ def test_rows_of_every_length(
         assert alike(found, wanted_rows(x, *order, **way)), (variant, case, rows, n, way, order)
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @variants
 @dtypes
 @orders
@@ -160,7 +160,7 @@ def test_which_kernels_are_started(host: HostGpu, variant: str) -> None:
         assert bool(recipe.room) == (len(launches) > 1)
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(
     ("variant", "right", "wrong"),
     [

@@ -62,8 +62,7 @@ def literal(plan: Plan, x: Any, correction: float) -> float:
     return max(second - first * (first / len(d)), 0.0) / (len(d) - correction)
 
 
-@pytest.mark.slow(2)
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @every_dtype
 @pytest.mark.parametrize("block", [32, 96])
 def test_a_variance_has_the_bits_of_a_literal_reading(dtype: Any, block: int) -> None:
