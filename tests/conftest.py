@@ -86,7 +86,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--quick"):
         # Not skipped: to report each takes longer than most tests.
         left = set(slow_cases(items))
-        if hasattr(config, "cache") and os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":
+        worker = getattr(config, "workerinput", {}).get("workerid", "gw0")
+        if hasattr(config, "cache") and worker == "gw0":
             config.cache.set(SLOW, [item.nodeid for item in left])
     if config.getoption("--skipped"):
         if not hasattr(config, "cache"):
