@@ -48,7 +48,7 @@ def summed(host: HostGpu, x: Any, options: dict[str, Any]) -> Any:
     return result.array.copy()
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("form", VARIANTS)
 def test_blocks_are_added_as_the_plan_says(host: HostGpu, form: str, dtype: Any) -> None:

@@ -88,7 +88,7 @@ def wanted(x: Any, axis: int, dtype: Any = None, *, mean: bool = False) -> Any:
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 17, 31, 64, 65, 100, 257, 1000, 1025, 3000]
 
 
-@pytest.mark.slow(6)
+@pytest.mark.slow(3)
 @dtypes
 @pytest.mark.parametrize("length", LENGTHS)
 def test_rows_of_every_length(host: HostGpu, dtype: Any, length: int) -> None:
@@ -100,7 +100,7 @@ def test_rows_of_every_length(host: HostGpu, dtype: Any, length: int) -> None:
         assert alike(found, wanted(x, 1, target, mean=case % 5 == 4)), kind
 
 
-@pytest.mark.slow(6)
+@pytest.mark.slow(3)
 @dtypes
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 6, 8, 16, 17, 20, 33, 64, 100])
 def test_rows_of_tiles(host: HostGpu, dtype: Any, length: int) -> None:
@@ -164,7 +164,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.slow(6)
+@pytest.mark.slow(3)
 @dtypes
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape)))
 def test_columns_of_every_shape(host: HostGpu, dtype: Any, shape: tuple[int, int, int]) -> None:
@@ -229,6 +229,7 @@ def test_ordinary_numbers_take_the_fast_way(host: HostGpu, dtype: Any) -> None:
     assert not alike(rows_of(host, x), wanted(x, 1)), "the slow way is there for something"
 
 
+@pytest.mark.slow(2)
 @dtypes
 def test_sums_at_the_edge_of_the_proof(host: HostGpu, dtype: Any) -> None:
     """A large number, its negative, and ever smaller ones, which the fast way can hold up to some place."""
@@ -282,7 +283,7 @@ PLANTED = {
 }  # fmt: skip
 
 
-@pytest.mark.slow(5)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("planted", PLANTED)
 def test_an_error_is_seen(host: HostGpu, planted: str) -> None:
     dtype, source, right, wrong = PLANTED[planted]

@@ -73,7 +73,7 @@ def ragged(rng: Any, mean: float, count: int) -> Any:
     return offsets_of(rng, rng.geometric(1 / (mean + 1), count) - 1)
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @dtypes
 @pytest.mark.parametrize("mean", [0.5, 4, 17, 64, 300])
 def test_segments_of_every_length(host: HostGpu, dtype: Any, mean: float) -> None:

@@ -457,6 +457,7 @@ def test_the_exponent_floor_is_named(drawing):
     assert "the unit aligns to no less than -133" in " ".join(out.replace("│", " ").split())
 
 
+@pytest.mark.slow(30)
 @pytest.mark.parametrize(
     ("unit", "row"), FLOATING[::3], ids=lambda each: str(getattr(each, "signature", each))
 )

@@ -89,6 +89,7 @@ def check(rows: list[Case], place: golden.Host = golden.HOST) -> None:
 # The bits.
 
 
+@pytest.mark.slow(200)
 @pytest.mark.parametrize("name", SHORT)
 def test_the_model_returns_golden_bits(name: str) -> None:
     check(SHORT[name])
@@ -459,12 +460,14 @@ def test_an_unchanged_copy_has_the_same_plans() -> None:
         assert not sees(plans)
 
 
+@pytest.mark.slow(6)
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_table_sees_a_planted_change(name: str) -> None:
     with imported_anew(name, PLANTED[name]) as plans:
         assert sees(plans)
 
 
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("name", OF_NO_ORDER)
 def test_what_decides_no_order_changes_no_plan(name: str) -> None:
     with imported_anew(name, OF_NO_ORDER[name]) as plans:

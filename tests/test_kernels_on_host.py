@@ -263,7 +263,7 @@ def test_the_hosts_mma_adds_as_the_unit_does() -> None:
         assert arithmetic == AlignedSum(16, 25, "RZ", -133)
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_short_segments(host: HostGpu, kind: str, variant: str) -> None:
     rng = np.random.default_rng(list(KINDS).index(kind))
@@ -895,7 +895,7 @@ def test_rows_of_any_length(host: HostGpu, dtype: str, result: str, exclusive: b
             assert alike(found, model_scan(x, exclusive, reverse, target)), (rows, length, shifts, kind)
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("dtype", "result"),
     [
@@ -1175,7 +1175,7 @@ SHAPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "busy", "capability"),
     [
@@ -1785,6 +1785,7 @@ def test_variances_of_segments(host: HostGpu, dtype: str) -> None:
         assert alike(np.delete(found, bad), np.delete(wanted, bad))
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [

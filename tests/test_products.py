@@ -158,6 +158,7 @@ def check(
         assert int(codes(found)[i, j]) == expected, (unit, formats, options, i, j)
 
 
+@pytest.mark.slow(15)
 @pytest.mark.parametrize(("unit", "a", "b"), served())
 def test_every_format_on_every_unit_by_the_definition(unit: str, a: str, b: str) -> None:
     for mode in ("normal", "bits", "wide", "binade", "zero", "overflow"):
@@ -445,6 +446,7 @@ def errors(found: Any, exact: Any, factors: Sequence[Any] = (None, None, None)) 
     return lost
 
 
+@pytest.mark.slow(15)
 @pytest.mark.parametrize(("unit", "a", "b"), served())
 def test_the_bound_holds(unit: str, a: str, b: str) -> None:
     for mode, k in itertools.product(("normal", "uniform", "binade", "zero", "wide"), (1, 100, 1000)):

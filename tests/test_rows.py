@@ -205,6 +205,7 @@ def test_the_shorter_plan_has_the_bits_of_the_full_one(dtype: Any) -> None:
                 ), f"n = {n}"
 
 
+@pytest.mark.slow(15)
 @every_pair(DTYPES)
 def test_every_variant_has_a_shorter_plan_with_its_bits(dtype: Any, variant: str) -> None:
     fmt, unit = format_of(np.dtype(dtype)), get_unit("A100")

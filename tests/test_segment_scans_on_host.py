@@ -122,6 +122,7 @@ def test_long_segments_among_short_ones(host: HostGpu, dtype: Any, exclusive: bo
         assert alike(found, wanted(x, offsets, exclusive, reverse, target)), kind
 
 
+@pytest.mark.slow(1)
 @dtypes
 def test_few_segments_and_empty_arrays(host: HostGpu, dtype: Any) -> None:
     rng = np.random.default_rng(3)

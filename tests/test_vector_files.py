@@ -358,6 +358,7 @@ def test_integer_extremes(h200: Vectors) -> None:
 # Verifying
 
 
+@pytest.mark.slow(6)
 @pytest.mark.parametrize("unit", CATALOGUE)
 def test_a_models_own_answers_have_no_difference(unit: str) -> None:
     vectors = collect(unit, outputs=1)
