@@ -16,6 +16,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 
 import ml_dtypes
 import numpy as np
@@ -23,6 +25,7 @@ import record
 
 import tcu
 from tcu.model.definition import dot
+from tcu.plan import DEFAULT_VARIANT
 from tcu.units import find_instruction
 
 N = 1 << 25
@@ -95,7 +98,7 @@ def bench_sums() -> dict[str, dict[str, float]]:
                         ("float64", np.float64)):  # fmt: skip
         x = normal.astype(dtype)
         row = figures.setdefault(name, {})
-        for variant in ("single-pass", "short-chain"):
+        for variant in (DEFAULT_VARIANT, "single-pass", "short-chain"):
             check_sum(x, variant)
             row[f"tcu.sum {variant}"] = N / best(lambda x=x, v=variant: tcu.sum(x, variant=v), 3)
         head = x[: 1 << 16]
@@ -125,12 +128,24 @@ def bench_small_calls() -> dict[str, float]:
     for name in ("sum", "fsum", "cumsum", "norm", "mean"):
         calls[f"tcu.{name}"] = partial(getattr(tcu, name), x)
     calls["tcu.dot"] = lambda: tcu.dot(x, x)
+    if find_spec("torch") is not None:
+        torch = import_module("torch")
+        tensor = torch.from_numpy(x)
+        calls["torch.sum, tensor"] = lambda: torch.sum(tensor)
+        calls["tcu.sum, tensor"] = lambda: tcu.sum(tensor)
 
     def batch(call: Callable[[], object]) -> None:
         for _ in range(1000):
             call()
 
     return {name: 1000 * best(lambda call=call: batch(call)) for name, call in calls.items()}
+
+
+def bench_four_million() -> dict[str, float]:
+    """Milliseconds of a sum of 4 million float32: they fit the last cache of some processors and not of others."""
+    x = np.random.default_rng(0).standard_normal(1 << 22, dtype=np.float32)
+    functions = {"tcu.sum": tcu.sum, "tcu.fsum": tcu.fsum, "numpy.sum": np.sum}
+    return {name: 1000 * best(lambda f=f: f(x), 50) for name, f in functions.items()}
 
 
 def bench_processes() -> dict[str, dict[str, float]]:
@@ -161,7 +176,11 @@ def main() -> None:
     for cores in [c for c in (1, 2) if c <= available]:
         os.environ["TCU_NUM_THREADS"] = str(cores)
         mma, sums = bench_mma(), bench_sums()
-        calls = {"microseconds of a call with 1,000 float32": bench_small_calls(), **bench_processes()}
+        calls = {
+            "microseconds of a call with 1,000 float32": bench_small_calls(),
+            "milliseconds of a sum of 2^22 float32": bench_four_million(),
+            **bench_processes(),
+        }
         figures[f"{cores} core" + "s" * (cores > 1)] = {
             "m16n8k16 MMAs per second": mma,
             "elements per second": sums,
