@@ -17,6 +17,7 @@ from typing import Any
 
 from sources import measured_parts, of_file
 
+from tcu.plan import DEFAULT_VARIANT
 from tcu.study.sources import remark
 
 RESULTS = Path(__file__).parent / "results"
@@ -139,7 +140,7 @@ def _float64_inside(document: dict[str, Any]) -> str:
 
 def _on_one_core(document: dict[str, Any]) -> str:
     rates = {
-        dtype: (row["tcu.sum short-chain"], row["tcu.fsum"], row["numpy.sum"])
+        dtype: (row[f"tcu.sum {DEFAULT_VARIANT}"], row["tcu.fsum"], row["numpy.sum"])
         for dtype, row in document["figures"]["1 core"]["elements per second"].items()
     }
     behind = [numpy / exact for _, exact, numpy in rates.values()]
