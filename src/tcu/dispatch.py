@@ -78,6 +78,14 @@ def mma(
 
     Source: the rules of :class:`tcu.units.AlignedSum`; ``tcu units`` says
     what pins each row.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> a, b = np.ones((1, 2), np.float16), np.full((2, 1), 2**-24, np.float16)
+    >>> c = np.ones((1, 1), np.float32)
+    >>> tcu.mma(a, b, c, unit="V100") - 1, tcu.mma(a, b, c, unit="H100") - 1
+    (array([[0.]], dtype=float32), array([[1.1920929e-07]], dtype=float32))
     """
     if executor not in (None, "model", "gpu", "cpu"):
         raise ParameterError(f"executor={executor!r}: choose 'model', 'gpu' or 'cpu', or leave it out")

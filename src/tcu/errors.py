@@ -12,7 +12,17 @@ from collections.abc import Iterable
 
 
 class TcuError(Exception):
-    """Base of all errors raised by tcu."""
+    """Base of all errors raised by tcu.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> try:
+    ...     tcu.sum(np.ones(3, np.complex64))
+    ... except tcu.TcuError as error:
+    ...     print(error)
+    x has dtype complex64: sum x.real and x.imag one after the other
+    """
 
     ends_in_log = False
     """Whether lines of another program's log follow the first, which is the message."""

@@ -58,6 +58,16 @@ class Machine:
         or one of them is so large that costs would exceed what a float holds.
     UnknownNameError:
         No executor has that name.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> machine = tcu.Machine(m=256, latency=100)
+    >>> x = np.ones(4096)
+    >>> float(machine.sum(x))
+    4096.0
+    >>> machine.ledger.cost
+    4956
     """
 
     def __init__(

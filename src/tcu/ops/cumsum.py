@@ -75,6 +75,16 @@ UnknownNameError, DtypeError, ParameterError:
     does not have; an unfit ``out``.
 tcu.gpu.GpuError:
     x is on a GPU and the way to it is not there.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> x = np.arange(1, 7, dtype=np.float32)
+>>> tcu.cumsum(x)
+array([ 1.,  3.,  6., 10., 15., 21.], dtype=float32)
+>>> tcu.cumsum(x.reshape(2, 3), axis=1, reverse=True)
+array([[ 6.,  5.,  3.],
+       [15., 11.,  6.]], dtype=float32)
 """
 
 _SEGMENTS = """The running sums within ragged segments of a line of numbers.
@@ -110,6 +120,12 @@ UnknownNameError, DtypeError, ShapeError, ParameterError:
     not cut x into segments.
 tcu.gpu.GpuError:
     x is on a GPU and the way to it is not there.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> tcu.segment_cumsum(np.arange(1, 7, dtype=np.float32), [0, 2, 6])
+array([ 1.,  3.,  3.,  7., 12., 18.], dtype=float32)
 """
 
 CUMSUM = register(Operation(

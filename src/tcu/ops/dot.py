@@ -43,6 +43,13 @@ Raises
 DtypeError, ShapeError, ParameterError:
     Arrays that cannot be multiplied, or not with each other; B out of
     range; an axis that x does not have, or twice; an unfit ``out``.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> x = np.array([1, 2, 3], np.float32)
+>>> tcu.dot(x, x)
+np.float32(14.0)
 """
 
 _SEGMENTS = """The dot products of ragged segments of two lines, each with the bits that :func:`tcu.dot` gives for it alone.
@@ -50,6 +57,13 @@ _SEGMENTS = """The dot products of ragged segments of two lines, each with the b
 Parameters, results and errors are those of :func:`tcu.dot`; ``offsets`` and
 ``check`` those of :func:`segment_sum`.  The dot product of an empty segment is 0.
 Arrays on a GPU are refused: there is no kernel.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> x = np.arange(5, dtype=np.float32)
+>>> tcu.segment_dot(x, x, [0, 2, 5])
+array([ 1., 29.], dtype=float32)
 """
 
 DOT = register(Operation(

@@ -34,6 +34,13 @@ Raises
 DtypeError, ParameterError:
     An array that cannot be summed, or on a GPU, for which there is no kernel;
     an axis that x does not have; an unfit ``out``.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> x = np.array([1, 2.0**-53, 2.0**-53])
+>>> tcu.fcumsum(x) - 1, tcu.cumsum(x) - 1
+(array([0.00000000e+00, 0.00000000e+00, 2.22044605e-16]), array([0., 0., 0.]))
 """
 
 _SEGMENTS = """The running sums within ragged segments of a line of numbers, each rounded once.
@@ -41,6 +48,12 @@ _SEGMENTS = """The running sums within ragged segments of a line of numbers, eac
 Segment i is ``x[offsets[i]:offsets[i + 1]]``, and its results have the
 bits that :func:`tcu.fcumsum` gives for it alone.  Parameters, results and
 errors are those of :func:`segment_cumsum`; arrays on a GPU are refused.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> tcu.segment_fcumsum(np.array([1, 1e100, -1e100, 1]), [0, 1, 4])
+array([1.e+000, 1.e+100, 0.e+000, 1.e+000])
 """
 
 FCUMSUM = register(Operation(

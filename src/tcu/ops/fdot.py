@@ -37,6 +37,13 @@ DtypeError, ShapeError, InvalidOperationError, ParameterError:
     Arrays that cannot be multiplied, or not with each other; products of
     inf and of -inf, and no NaN, on the CPU (on a GPU, which is not waited
     for, the result is NaN then); an axis that x does not have, or twice; an unfit ``out``.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> x, y = np.array([1e100, 1, -1e100]), np.array([1e100, 3, 1e100])
+>>> tcu.fdot(x, y), (x * y).sum()
+(np.float64(3.0), np.float64(0.0))
 """
 
 _SEGMENTS = """The dot products of ragged segments of two lines, each rounded once.
@@ -44,6 +51,13 @@ _SEGMENTS = """The dot products of ragged segments of two lines, each rounded on
 Parameters, results and errors are those of :func:`tcu.fdot`; ``offsets`` and
 ``check`` those of :func:`segment_sum`.  The dot product of an empty segment is 0.
 Arrays on a GPU are refused: there is no kernel.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> x = np.array([1, 2, 3, 4], np.float32)
+>>> tcu.segment_fdot(x, x, [0, 2, 4])
+array([ 5., 25.], dtype=float32)
 """
 
 FDOT = register(Operation(

@@ -35,6 +35,15 @@ DtypeError, InvalidOperationError, ParameterError:
     x does not have, or twice; an unfit ``out``.  Unlike math.fsum it never
     raises OverflowError: an intermediate sum cannot overflow, and a sum
     that exceeds ``dtype`` is inf.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> x = np.array([1e8, 1, -1e8, 1], np.float32)
+>>> tcu.fsum(x), x.sum()
+(np.float32(2.0), np.float32(1.0))
+>>> tcu.fsum(x.reshape(2, 2), axis=1)
+array([ 1.e+08, -1.e+08], dtype=float32)
 """
 
 _SEGMENTS = """The exact sums of ragged segments, each rounded once: one answer, whatever the order or machine.
@@ -43,6 +52,13 @@ Each has the bits that :func:`tcu.fsum` gives for its segment alone.
 Parameters and results are those of :func:`segment_sum`.  Raises what
 :func:`tcu.fsum` raises; where inf and -inf meet in a segment that is
 InvalidOperationError on the CPU, and NaN on a GPU.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> x = np.array([1e8, 1, -1e8, 1], np.float32)
+>>> tcu.segment_fsum(x, [0, 3, 4])
+array([1., 1.], dtype=float32)
 """
 
 FSUM = register(Operation(

@@ -18,12 +18,25 @@ Raises
 ------
 DtypeError, ParameterError:
     As :func:`var`; x is on a GPU, for which there is no kernel yet.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> x = np.array([1, 2, 3, 4]) + 1e9
+>>> tcu.fvar(x)
+np.float64(1.25)
 """
 
 _SEGMENTS = """The variances of ragged segments, rounded once, each with the bits of :func:`tcu.fvar` for it alone.
 
 Parameters, results and errors are those of :func:`tcu.fvar`; ``offsets`` and
 ``check`` those of :func:`segment_sum`.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> tcu.segment_fvar(np.array([1, 2, 3, 7, 7], np.float32), [0, 3, 5])
+array([0.6666667, 0.       ], dtype=float32)
 """
 
 FVAR = register(Operation(

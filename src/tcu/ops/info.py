@@ -14,7 +14,15 @@ __all__ = ["DotInfo", "ScanInfo", "SumInfo", "scan_info", "sum_info"]
 
 @dataclass(frozen=True)
 class SumInfo:
-    """How a sum came about."""
+    """How a sum came about.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> result, info = tcu.sum(np.ones(1000, np.float16), variant="short-chain", return_info=True)
+    >>> info.unit, info.mmas, hex(info.bits)
+    ('H100', 4, '0x447a0000')
+    """
 
     unit: str
     plan: Plan
@@ -33,7 +41,15 @@ class SumInfo:
 
 @dataclass(frozen=True)
 class DotInfo:
-    """How a dot product or a norm came about."""
+    """How a dot product or a norm came about.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> result, info = tcu.dot(np.ones(1000), np.ones(1000), return_info=True)
+    >>> info.levels, hex(info.bits)
+    (6, '0x408f400000000000')
+    """
 
     plan: Plan
     levels: int
@@ -44,7 +60,15 @@ class DotInfo:
 
 @dataclass(frozen=True)
 class ScanInfo:
-    """How running sums came about."""
+    """How running sums came about.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> result, info = tcu.cumsum(np.ones(1000, np.float32), return_info=True)
+    >>> info
+    ScanInfo(plan=ScanPlan(n=1000, input='binary32', group=8, radices=(32, 16), version=1), rows=1, unit=None)
+    """
 
     plan: ScanPlan | MmaScanPlan
     """Of every single row."""

@@ -28,6 +28,12 @@ Raises
 ------
 DtypeError, ParameterError:
     As :func:`softmax`.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> tcu.log_softmax(np.array([0, 1, 2], np.float32))
+array([-2.407606  , -1.407606  , -0.40760598], dtype=float32)
 """
 
 LOG_SOFTMAX = register(Operation(

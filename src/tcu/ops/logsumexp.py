@@ -36,12 +36,24 @@ Raises
 ------
 DtypeError, ParameterError:
     As :func:`softmax`; an axis twice.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> tcu.logsumexp(np.array([[0, 1], [1000, 1000]], np.float32), axis=1)
+array([   1.3132617, 1000.6932   ], dtype=float32)
 """
 
 _SEGMENTS = """The logarithms of the sums of exponentials of ragged segments, each with the bits that :func:`logsumexp` gives for it alone.
 
 Parameters, results and errors are those of :func:`logsumexp`; ``offsets`` and ``check`` those of
 :func:`segment_sum`.  That of an empty segment is -inf.  Arrays lie in the host's memory.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> tcu.segment_logsumexp(np.array([0, 1, 7], np.float32), [0, 2, 3])
+array([1.3132617, 7.       ], dtype=float32)
 """
 
 LOGSUMEXP = register(Operation(

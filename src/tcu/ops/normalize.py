@@ -30,6 +30,13 @@ Raises
 ------
 DtypeError, ParameterError:
     As :func:`softmax`; an eps below 0.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> tcu.normalize(np.array([[3, 4], [5, 12]], np.float32))
+array([[0.6      , 0.8      ],
+       [0.3846154, 0.923077 ]], dtype=float32)
 """
 
 NORMALIZE = register(Operation(

@@ -44,12 +44,26 @@ Raises
 DtypeError, ParameterError:
     An array that cannot be summed; an axis that x does not have; an unfit
     ``out``.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> x = np.array([[0, 1, 2], [5, 5, 5]], np.float32)
+>>> tcu.softmax(x)
+array([[0.09003057, 0.24472848, 0.66524094],
+       [0.33333334, 0.33333334, 0.33333334]], dtype=float32)
 """
 
 _SEGMENTS = """The softmax of each ragged segment, with the bits that :func:`softmax` gives for it alone.
 
 Parameters, results and errors are those of :func:`softmax`; ``offsets`` and ``check`` those of
 :func:`segment_sum`.  Results follow one another as the elements do.  Arrays lie in the host's memory.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> tcu.segment_softmax(np.array([0, 1, 7], np.float32), [0, 2, 3])
+array([0.26894143, 0.7310586 , 1.        ], dtype=float32)
 """
 
 SOFTMAX = register(Operation(

@@ -98,6 +98,17 @@ ShapeError:
     which none continues its neighbour in memory.
 tcu.gpu.GpuError:
     x is on a GPU and the way to it is not there.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> x = np.full(1_000_000, 0.1, np.float16)
+>>> tcu.sum(x)
+np.float32(99975.586)
+>>> tcu.sum(x.reshape(1000, 1000), axis=0)[:2]
+array([99.975586, 99.975586], dtype=float32)
+>>> tcu.sum(x[:5000], unit="V100", variant="single-pass")
+np.float32(499.875)
 """
 
 _SEGMENTS = """The sums of ragged segments of a line of numbers, each by its plan, bit for bit.
@@ -140,6 +151,12 @@ UnknownNameError, DtypeError, ShapeError, ParameterError:
     cut x into segments.
 tcu.gpu.GpuError:
     x is on a GPU and the way to it is not there.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> tcu.segment_sum(np.arange(10, dtype=np.float32), [0, 3, 3, 10])
+array([ 3.,  0., 42.], dtype=float32)
 """
 
 SUM = register(Operation(

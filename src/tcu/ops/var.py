@@ -50,6 +50,12 @@ Raises
 DtypeError, ParameterError:
     An array that cannot be summed; correction or B out of range; an axis that
     x does not have, or twice; an unfit ``out``.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> tcu.var(np.array([1, 2, 3, 4], np.float32)), tcu.var(np.array([1, 2, 3, 4], np.float32), correction=1)
+(np.float32(1.25), np.float32(1.6666666))
 """
 
 _SEGMENTS = """The variances of ragged segments, each with the bits that :func:`tcu.var` gives for it alone.
@@ -57,6 +63,12 @@ _SEGMENTS = """The variances of ragged segments, each with the bits that :func:`
 Parameters, results and errors are those of :func:`tcu.var`; ``offsets`` and
 ``check`` those of :func:`segment_sum`.  The variance of an empty segment is NaN, and
 no gradient flows through it.
+
+Examples
+--------
+>>> import numpy as np, tcu
+>>> tcu.segment_var(np.array([1, 2, 3, 7, 7], np.float32), [0, 3, 5])
+array([0.6666667, 0.       ], dtype=float32)
 """
 
 VAR = register(Operation(

@@ -43,6 +43,14 @@ def load_plan(path: str | Path) -> Plan | MatmulPlan:
     """The plan that :meth:`tcu.plan.Plan.save`, :meth:`tcu.plan.MatmulPlan.save` or ``tcu reveal -o`` wrote.
 
     Raises DataFileError.
+
+    Examples
+    --------
+    >>> import tcu
+    >>> plan = tcu.plan.make_matmul_plan(64, "float16", "float16")
+    >>> plan.save("product.json")
+    >>> tcu.load_plan("product.json") == plan
+    True
     """
     return _whole(stored.read(path, _KINDS, TreeNode), path)
 

@@ -66,6 +66,13 @@ def probe(
     the hypotheses apart.
 
     Source: paper 003, and what later chips made uncertain.
+
+    Examples
+    --------
+    >>> import tcu
+    >>> found = tcu.probe("V100")
+    >>> found["block size"].conclusion
+    '4 products at a time are aligned and added.'
     """
     known = (
         target if isinstance(target, Target)

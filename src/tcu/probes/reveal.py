@@ -226,6 +226,13 @@ def reveal(
         Of the inputs; None draws fresh ones.
     progress:
         Called with the name of every stage as it begins.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> found = tcu.reveal(np.sum, 100, kind="sum", dtype="float32", seed=0)
+    >>> found.verdict, found.different
+    ('reproduced', 0)
     """
     if outputs is not None and outputs < 1:
         raise ParameterError(f"outputs={outputs}: compare at least one output")

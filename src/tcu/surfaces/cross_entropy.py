@@ -69,6 +69,13 @@ def cross_entropy(
     ------
     ShapeError, DtypeError, ParameterError:
         A target of another shape, or of no whole numbers; options that cannot be; arrays of other libraries.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> logits = np.array([[2, 0, 0], [0, 0, 3]], np.float32)
+    >>> tcu.cross_entropy(logits, np.array([0, 2]))
+    np.float32(0.16723385)
     """
     check_options(label_smoothing, z_loss, reduction)
     library = library_of(

@@ -22,7 +22,10 @@ class ExactSum(Accumulator):
     finite, so any split of the data, in any order, over any number of
     processes gives the same bits.
 
-    >>> total = ExactSum()
+    Examples
+    --------
+    >>> import tcu
+    >>> total = tcu.ExactSum()
     >>> total.add([1e100, 1.0, -1e100]).value()
     np.float64(1.0)
     """

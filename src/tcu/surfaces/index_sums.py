@@ -93,6 +93,13 @@ def index_sum(
         An index out of range, by its position; one of another length; arrays of other libraries.
     InvalidOperationError:
         A slot that gets inf and -inf, in the host's memory; on a GPU it is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> x = np.array([1e8, 5, 1, -1e8], np.float32)
+    >>> tcu.index_sum(x, np.array([0, 1, 0, 0]), 3)
+    array([1., 5., 0.], dtype=float32)
     """
     return _by_index(functions.segment_fsum, x, index, size, axis, weights, initial, dtype, out, check)
 
@@ -103,6 +110,12 @@ def index_mean(
     """The exact mean of what an index sends to each of ``size`` slots, rounded once; NaN where that is nothing.
 
     Parameters, results and errors are those of :func:`index_sum`.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.index_mean(np.array([1, 5, 2], np.float32), np.array([0, 1, 0]), 3)
+    array([1.5, 5. , nan], dtype=float32)
     """
     return _by_index(functions.segment_fmean, x, index, size, axis, None, None, dtype, out, check)
 

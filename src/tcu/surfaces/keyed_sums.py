@@ -40,6 +40,12 @@ def bincount(index: Any, weights: Any = None, size: int | None = None, *, dtype:
     Returns
     -------
     A line of ``size`` numbers.  Raises what :func:`index_sum` raises.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.bincount(np.array([0, 2, 2, 2]), np.array([0.5, 1e20, 1, -1e20]))
+    array([0.5, 0. , 1. ])
     """
     library = library_of(index, index if weights is None else weights, "weights")
     index = as_array(index)
@@ -82,6 +88,12 @@ def histogram(
     -------
     Two lines of x's library, the edges as float64.  Raises what :func:`index_sum` raises, and ParameterError for bins
     that cannot be.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.histogram(np.array([0.5, 1.5, 1.7, 3]), bins=3, range=(0, 3), weights=np.array([1, 2, 3, 4.0]))
+    (array([1., 5., 4.]), array([0., 1., 2., 3.]))
     """
     library = library_of(x, x if weights is None else weights, "weights")
     x = as_array(x)
@@ -138,6 +150,12 @@ def reduce_by_key(
     Returns
     -------
     Two arrays of x's library.  Raises what :func:`index_sum` raises.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.reduce_by_key(np.array([7, 3, 7, 7]), np.array([1e8, 2, 1, -1e8], np.float32))
+    (array([3, 7]), array([2., 1.], dtype=float32))
     """
     library = library_of(x, keys, "keys")
     keys = as_array(keys)
@@ -178,6 +196,15 @@ def embedding_gradient(
     Returns
     -------
     An array (size, d) of the library of ``gradient``.  Raises what :func:`index_sum` raises.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> gradient = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+    >>> tcu.embedding_gradient(gradient, np.array([2, 0, 2]), 3)
+    array([[3., 4.],
+           [0., 0.],
+           [6., 8.]], dtype=float32)
     """
     library_of(gradient, index)
     gradient, index = as_array(gradient), as_array(index)

@@ -174,6 +174,17 @@ def segment_matmul(
     ------
     ShapeError, DtypeError, UnknownNameError, ParameterError:
         What :func:`tcu.matmul` raises; offsets that cannot be.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tokens = np.arange(8, dtype=np.float16).reshape(4, 2)
+    >>> experts = np.stack([np.eye(2), 2 * np.eye(2)]).astype(np.float16)
+    >>> tcu.segment_matmul(tokens, experts, [0, 1, 4])
+    array([[ 0.,  1.],
+           [ 4.,  6.],
+           [ 8., 10.],
+           [12., 14.]], dtype=float32)
     """
     options = MatmulOptions(plan, rounding, accumulator, unit, dtype)
     for name, each in (("x", x), ("weights", weights), ("offsets", offsets)):

@@ -41,6 +41,14 @@ def matmul_error_bound(
     TF32 is computed.  Scales and bias count as they take part, in float32 or
     float64.  inf where an overflow cannot be excluded; NaN where inf or NaN is
     among the numbers that are multiplied.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> a = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float16)
+    >>> errors = abs(tcu.matmul(a, a) - a.astype(np.float64) @ a.astype(np.float64))
+    >>> (errors <= tcu.matmul_error_bound(a, a)).all()
+    np.True_
     """
     x, y = (_array(name, each) for name, each in (("a", a), ("b", b)))
     formats = format_of(x.dtype).name, format_of(y.dtype).name

@@ -62,6 +62,14 @@ def rms_norm(
         another library than NumPy and PyTorch.
     ShapeError:
         A weight that is not a line as long as rows; a residual of another shape.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> x = np.array([[1, 2, 3], [4, 5, 7]], np.float32)
+    >>> tcu.rms_norm(x, weight=np.array([1, 1, 2], np.float32))
+    array([[0.46291006, 0.9258201 , 2.7774603 ],
+           [0.73029673, 0.9128709 , 2.5560386 ]], dtype=float32)
     """
     return _normed("rms_norm", x, axis, dim, weight, None, residual, eps, dtype, out)
 
@@ -103,6 +111,14 @@ def layer_norm(
     ------
     DtypeError, ParameterError, ShapeError:
         As :func:`rms_norm`.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> x = np.array([[1, 2, 3], [4, 5, 7]], np.float32)
+    >>> tcu.layer_norm(x)
+    array([[-1.2247357 ,  0.        ,  1.2247357 ],
+           [-1.0690415 , -0.26726037,  1.3363018 ]], dtype=float32)
     """
     return _normed("layer_norm", x, axis, dim, weight, bias, residual, eps, dtype, out)
 

@@ -376,7 +376,15 @@ _STANDING: dict[str, Standing] = {
 
 @dataclass(frozen=True)
 class Instruction:
-    """One matrix instruction of a unit: D (m × n) = A (m × k) · B (k × n) + C."""
+    """One matrix instruction of a unit: D (m × n) = A (m × k) · B (k × n) + C.
+
+    Examples
+    --------
+    >>> import tcu
+    >>> row = tcu.units.get_unit("V100").instructions[0]
+    >>> row.signature, row.shape, row.arithmetic.fraction_bits
+    ('mma binary16 → binary32', (16, 8, 16), 23)
+    """
 
     name: str
     """"mma" (wmma, mma.sync, v_mfma), "wgmma", "tcgen05", "mxf8f6f4" ...; of a processor the mnemonic, such as "tdpbf16ps"."""
@@ -489,7 +497,14 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Unit:
-    """A matrix unit: a name and its instructions."""
+    """A matrix unit: a name and its instructions.
+
+    Examples
+    --------
+    >>> import tcu
+    >>> tcu.units.get_unit("H200").title, len(tcu.units.CATALOGUE)
+    ('NVIDIA H200', 19)
+    """
 
     name: str
     title: str

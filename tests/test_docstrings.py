@@ -1,0 +1,33 @@
+"""Contract: every public function and class has an example in its docstring, and it prints what it says."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+import tcu
+
+PUBLIC = [name for name in dir(tcu) if callable(getattr(tcu, name)) and not name.startswith("_")]
+
+
+def run(name: str, text: str) -> doctest.TestResults:
+    test = doctest.DocTestParser().get_doctest(text, {}, name, None, None)
+    return doctest.DocTestRunner(verbose=False).run(test)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_the_example_prints_what_it_says(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where some save a file
+    text = getattr(tcu, name).__doc__
+    assert "\nExamples\n--------\n" in "\n".join(line.strip() for line in text.splitlines())
+    found = run(name, text)
+    assert found.failed == 0, capsys.readouterr().out
+    assert found.attempted >= 2
+
+
+def test_a_wrong_example_is_noticed() -> None:
+    assert run("wrong", ">>> 1 + 1\n3\n").failed == 1
