@@ -22,6 +22,7 @@ from variants_and_dtypes import takes
 import tcu
 from tcu.errors import DtypeError, ParameterError, UnknownNameError
 from tcu.formats import decode, encode, format_of, get_format
+from tcu.model import execute
 from tcu.plan import (
     VARIANTS,
     FmaStep,
@@ -68,6 +69,30 @@ def test_the_executor_returns_the_bits_of_a_literal_reading(unit, dtype, variant
     expected = interpret(info.plan, x.view(fmt.code_dtype).tolist(), unit)
     target = format_of(np.asarray(result).dtype)
     assert info.bits == encode(decode(expected, info.plan.result), target)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_few_numbers_have_the_same_bits_once_a_kernel_adds_them(dtype, monkeypatch) -> None:
+    """NumPy adds few numbers until the kernel of many was used; whether an array may be written to does not matter."""
+    rng = np.random.default_rng(7)
+    lines = []
+    for n in (0, 1, 2, 7, 100, 1000, 1023, 1024, 1025, 4097, 30_000):
+        x = (rng.standard_normal(n) * 10.0 ** rng.integers(-20, 20, n)).astype(dtype)
+        x.setflags(write=bool(n % 2))
+        lines += [x, x[::-1]]
+    specials = np.array([np.inf, 1, -np.inf, np.nan, -0.0, -0.0], dtype)
+    lines += [specials[:2], specials[:3], specials[2:4], specials[4:]]
+
+    def sums() -> list[bytes]:
+        found = [tcu.sum(x, variant=variant) for x in lines for variant in ("binary64", "short-chain")]
+        return [each.tobytes() for each in found]
+
+    monkeypatch.setattr(execute, "_used", set())
+    by_numpy = sums()
+    assert not execute._used
+    tcu.sum(np.ones(1 << 17, dtype))
+    assert execute._used == {np.dtype(dtype)}
+    assert sums() == by_numpy
 
 
 DOT_CASES = [

@@ -63,7 +63,7 @@ def host_view(x: Any, name: str = "x", verb: str = "sum") -> npt.NDArray[Any]:
 def plain_view(x: Any, name: str) -> npt.NDArray[Any]:
     """The same of a tensor that was checked."""
     torch = sys.modules["torch"]
-    plain = x.detach().resolve_neg()
+    plain = (x.detach() if x.requires_grad else x).resolve_neg()
     check_memory(plain, name)
     if plain.dtype is torch.bfloat16:
         return np.asarray(plain.view(torch.int16).numpy().view(_BFLOAT16))

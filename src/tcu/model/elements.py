@@ -26,17 +26,7 @@ class Elements:
 
     def __init__(self, x: npt.ArrayLike, name: str = "x", verb: str = "sum") -> None:
         """``name`` and ``verb`` are what the messages call the array and what is done with it."""
-        if is_masked(x):
-            raise DtypeError(f"{name} is a masked array: {verb} {name}.compressed(), or {name}.filled(0)")
-        check_in_memory(x, name)
-        if is_tensor(x):
-            x = host_view(x, name, verb)
-        try:
-            array = np.asarray(x)
-        except (ValueError, TypeError) as error:
-            raise DtypeError(
-                f"{name} is no array of numbers ({error}): make one with numpy.asarray"
-            ) from None
+        array = x if type(x) is np.ndarray else _array_of(x, name, verb)
         self.array: npt.NDArray[Any] = array
         self.format: Format = summable(array.dtype, name, verb)
         self._line = array.reshape(-1) if array.flags.c_contiguous else None
@@ -58,8 +48,26 @@ class Elements:
         return np.require(piece, self.format.dtype, ["C", "A"])
 
 
+def _array_of(x: Any, name: str, verb: str) -> npt.NDArray[Any]:
+    if is_masked(x):
+        raise DtypeError(f"{name} is a masked array: {verb} {name}.compressed(), or {name}.filled(0)")
+    check_in_memory(x, name)
+    if is_tensor(x):
+        x = host_view(x, name, verb)
+    try:
+        return np.asarray(x)
+    except (ValueError, TypeError) as error:
+        raise DtypeError(f"{name} is no array of numbers ({error}): make one with numpy.asarray") from None
+
+
 def summable(dtype: np.dtype[Any], name: str, verb: str) -> Format:
     """The format of elements that can be summed; raises DtypeError, which names the array."""
+    try:
+        fmt: Format | None = format_of(dtype)
+    except DtypeError:
+        fmt = None
+    if fmt is not None and fmt.name in SUMMABLE:
+        return fmt
     advice = f"convert it first, for example with {name}.astype('float64')"
     if dtype.kind == "O":
         raise DtypeError(
@@ -67,12 +75,4 @@ def summable(dtype: np.dtype[Any], name: str, verb: str) -> Format:
         )
     if dtype.kind == "c":
         raise DtypeError(f"{name} has dtype {dtype}: {verb} {name}.real and {name}.imag one after the other")
-    try:
-        fmt = format_of(dtype)
-    except DtypeError:
-        fmt = None
-    if fmt is None or fmt.name not in SUMMABLE:
-        raise DtypeError(
-            f"{name} has dtype {dtype}, none of float16, bfloat16, float32 and float64: {advice}"
-        )
-    return fmt
+    raise DtypeError(f"{name} has dtype {dtype}, none of float16, bfloat16, float32 and float64: {advice}")

@@ -7,7 +7,6 @@ known.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tcu.errors import ParameterError, ShapeError
@@ -45,8 +44,7 @@ LABELS: dict[type[Layout], str] = {Whole: "whole arrays", Along: "axes", Ragged:
 """What messages and tables call them."""
 
 
-@dataclass(frozen=True)
-class Axes:
+class Axes(NamedTuple):
     """The axes of an array that rows run along, and what is left."""
 
     reduced: tuple[int, ...]

@@ -64,15 +64,15 @@ def reduce(call: Call) -> tuple[Any, Any]:
         found = codes[0]
     else:
         found = np.concatenate(codes) if codes else np.empty(0, target.code_dtype)
-    bits = int(found[0]) if found.size == 1 else None
-    info: Any = None
-    if not call.return_info:
-        pass
-    elif call.operation.product:
-        info = DotInfo(plan, plan.levels, bits)
-    elif not call.operation.moments:
-        info = sum_info(unit, plan, bits, rows=found.size)
+    info = _info(call.operation, plan, unit, found) if call.return_info else None
     return put(found.view(target.dtype).reshape(axes.shape), call.out), info
+
+
+def _info(operation: Operation, plan: Plan, unit: Unit, found: npt.NDArray[Any]) -> Any:
+    bits = int(found[0]) if found.size == 1 else None
+    if operation.product:
+        return DotInfo(plan, plan.levels, bits)
+    return None if operation.moments else sum_info(unit, plan, bits, rows=found.size)
 
 
 def plan_of(operation: Operation, n: int, fmt: Format, options: tuple[Any, ...]) -> tuple[Plan, Unit]:
