@@ -22,7 +22,7 @@ from variants_and_dtypes import every_pair, takes
 import tcu
 from tcu.errors import DtypeError, ParameterError, UnknownNameError
 from tcu.formats import format_of
-from tcu.plan import VARIANTS
+from tcu.plan import OWN_VARIANTS, VARIANTS
 from tcu.units import AlignedSum, FusedChain, Instruction, Unit
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
@@ -71,7 +71,7 @@ def test_the_bound_holds(dtype, variant: str, family: str) -> None:
 def test_the_bound_holds_on_anything(values, dtype, variant, unit, chain, accumulator, target) -> None:
     if not takes(variant, dtype):
         dtype = np.float16
-    if dtype != np.float16 or variant in ("short-chain", "warp-shuffle"):
+    if dtype != np.float16 or variant in (*OWN_VARIANTS, "warp-shuffle"):
         accumulator = None
     options = {
         "unit": unit, "variant": variant, "dtype": target, "accumulator": accumulator,
