@@ -137,6 +137,16 @@ def cumsum(
         does not have; an unfit ``out``.
     tcu.gpu.GpuError:
         x is on a GPU and the way to it is not there.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> x = np.arange(1, 7, dtype=np.float32)
+    >>> tcu.cumsum(x)
+    array([ 1.,  3.,  6., 10., 15., 21.], dtype=float32)
+    >>> tcu.cumsum(x.reshape(2, 3), axis=1, reverse=True)
+    array([[ 6.,  5.,  3.],
+           [15., 11.,  6.]], dtype=float32)
     """
 
 def segment_cumsum(
@@ -186,6 +196,12 @@ def segment_cumsum(
         not cut x into segments.
     tcu.gpu.GpuError:
         x is on a GPU and the way to it is not there.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.segment_cumsum(np.arange(1, 7, dtype=np.float32), [0, 2, 6])
+    array([ 1.,  3.,  3.,  7., 12., 18.], dtype=float32)
     """
 
 def dot(
@@ -238,6 +254,13 @@ def dot(
     DtypeError, ShapeError, ParameterError:
         Arrays that cannot be multiplied, or not with each other; B out of
         range; an axis that x does not have, or twice; an unfit ``out``.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> x = np.array([1, 2, 3], np.float32)
+    >>> tcu.dot(x, x)
+    np.float32(14.0)
     """
 
 def segment_dot(
@@ -255,6 +278,13 @@ def segment_dot(
     Parameters, results and errors are those of :func:`tcu.dot`; ``offsets`` and
     ``check`` those of :func:`segment_sum`.  The dot product of an empty segment is 0.
     Arrays on a GPU are refused: there is no kernel.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> x = np.arange(5, dtype=np.float32)
+    >>> tcu.segment_dot(x, x, [0, 2, 5])
+    array([ 1., 29.], dtype=float32)
     """
 
 def fcumsum(
@@ -294,6 +324,13 @@ def fcumsum(
     DtypeError, ParameterError:
         An array that cannot be summed, or on a GPU, for which there is no kernel;
         an axis that x does not have; an unfit ``out``.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> x = np.array([1, 2.0**-53, 2.0**-53])
+    >>> tcu.fcumsum(x) - 1, tcu.cumsum(x) - 1
+    (array([0.00000000e+00, 0.00000000e+00, 2.22044605e-16]), array([0., 0., 0.]))
     """
 
 def segment_fcumsum(
@@ -311,6 +348,12 @@ def segment_fcumsum(
     Segment i is ``x[offsets[i]:offsets[i + 1]]``, and its results have the
     bits that :func:`tcu.fcumsum` gives for it alone.  Parameters, results and
     errors are those of :func:`segment_cumsum`; arrays on a GPU are refused.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.segment_fcumsum(np.array([1, 1e100, -1e100, 1]), [0, 1, 4])
+    array([1.e+000, 1.e+100, 0.e+000, 1.e+000])
     """
 
 def fdot(
@@ -356,6 +399,13 @@ def fdot(
         Arrays that cannot be multiplied, or not with each other; products of
         inf and of -inf, and no NaN, on the CPU (on a GPU, which is not waited
         for, the result is NaN then); an axis that x does not have, or twice; an unfit ``out``.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> x, y = np.array([1e100, 1, -1e100]), np.array([1e100, 3, 1e100])
+    >>> tcu.fdot(x, y), (x * y).sum()
+    (np.float64(3.0), np.float64(0.0))
     """
 
 def segment_fdot(
@@ -372,6 +422,13 @@ def segment_fdot(
     Parameters, results and errors are those of :func:`tcu.fdot`; ``offsets`` and
     ``check`` those of :func:`segment_sum`.  The dot product of an empty segment is 0.
     Arrays on a GPU are refused: there is no kernel.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> x = np.array([1, 2, 3, 4], np.float32)
+    >>> tcu.segment_fdot(x, x, [0, 2, 4])
+    array([ 5., 25.], dtype=float32)
     """
 
 def fmean(
@@ -390,6 +447,13 @@ def fmean(
     Parameters, results and errors are those of :func:`fsum`; the mean of
     nothing is NaN, and a mean is inf only where an element is, or where
     ``dtype`` is too narrow for it.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> x = np.array([1e8, 1, -1e8, 1], np.float32)
+    >>> tcu.fmean(x), x.mean()
+    (np.float32(0.5), np.float32(0.25))
     """
 
 def segment_fmean(
@@ -403,6 +467,13 @@ def segment_fmean(
     """The means of ragged segments, the exact sums divided by the lengths and rounded once.
 
     As :func:`segment_fsum`, with the bits of :func:`tcu.fmean`; the mean of an empty segment is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> x = np.array([1e8, 1, -1e8, 1], np.float32)
+    >>> tcu.segment_fmean(x, [0, 3, 4])
+    array([0.33333334, 1.        ], dtype=float32)
     """
 
 def fnorm(
@@ -421,6 +492,12 @@ def fnorm(
     Parameters, results and errors are those of :func:`fdot`; no square
     overflows or underflows on the way.  inf where an element is, NaN where
     one is NaN, +0 for no elements.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.fnorm(np.array([3, 4]) * 2.0**600) / 2.0**600  # their squares overflow
+    np.float64(5.0)
     """
 
 def segment_fnorm(
@@ -436,6 +513,12 @@ def segment_fnorm(
     Parameters, results and errors are those of :func:`tcu.fnorm`; ``offsets`` and
     ``check`` those of :func:`segment_sum`.  The norm of an empty segment is 0.
     Arrays on a GPU are refused: there is no kernel.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.segment_fnorm(np.array([3, 4, 5, 12], np.float32), [0, 2, 4])
+    array([ 5., 13.], dtype=float32)
     """
 
 def fstd(
@@ -453,6 +536,12 @@ def fstd(
     """The standard deviation of all elements, or along axes: the root of the exact variance, rounded once.
 
     Parameters, results and errors are those of :func:`fvar`.  Where it is 0, so is its gradient.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.fstd(np.array([1, 1, 3, 3]) + 1e9)
+    np.float64(1.0)
     """
 
 def segment_fstd(
@@ -467,6 +556,12 @@ def segment_fstd(
     """The standard deviations of ragged segments, rounded once, each with the bits of :func:`tcu.fstd` for it alone.
 
     Parameters, results and errors are those of :func:`segment_fvar`.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.segment_fstd(np.array([1, 3, 7, 7], np.float32), [0, 2, 4])
+    array([1., 0.], dtype=float32)
     """
 
 def fsum(
@@ -509,6 +604,15 @@ def fsum(
         x does not have, or twice; an unfit ``out``.  Unlike math.fsum it never
         raises OverflowError: an intermediate sum cannot overflow, and a sum
         that exceeds ``dtype`` is inf.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> x = np.array([1e8, 1, -1e8, 1], np.float32)
+    >>> tcu.fsum(x), x.sum()
+    (np.float32(2.0), np.float32(1.0))
+    >>> tcu.fsum(x.reshape(2, 2), axis=1)
+    array([ 1.e+08, -1.e+08], dtype=float32)
     """
 
 def segment_fsum(
@@ -525,6 +629,13 @@ def segment_fsum(
     Parameters and results are those of :func:`segment_sum`.  Raises what
     :func:`tcu.fsum` raises; where inf and -inf meet in a segment that is
     InvalidOperationError on the CPU, and NaN on a GPU.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> x = np.array([1e8, 1, -1e8, 1], np.float32)
+    >>> tcu.segment_fsum(x, [0, 3, 4])
+    array([1., 1.], dtype=float32)
     """
 
 def fvar(
@@ -550,6 +661,13 @@ def fvar(
     ------
     DtypeError, ParameterError:
         As :func:`var`; x is on a GPU, for which there is no kernel yet.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> x = np.array([1, 2, 3, 4]) + 1e9
+    >>> tcu.fvar(x)
+    np.float64(1.25)
     """
 
 def segment_fvar(
@@ -565,6 +683,12 @@ def segment_fvar(
 
     Parameters, results and errors are those of :func:`tcu.fvar`; ``offsets`` and
     ``check`` those of :func:`segment_sum`.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.segment_fvar(np.array([1, 2, 3, 7, 7], np.float32), [0, 3, 5])
+    array([0.6666667, 0.       ], dtype=float32)
     """
 
 def layer_norm(
@@ -627,6 +751,12 @@ def log_softmax(
     ------
     DtypeError, ParameterError:
         As :func:`softmax`.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.log_softmax(np.array([0, 1, 2], np.float32))
+    array([-2.407606  , -1.407606  , -0.40760598], dtype=float32)
     """
 
 def logsumexp(
@@ -668,6 +798,12 @@ def logsumexp(
     ------
     DtypeError, ParameterError:
         As :func:`softmax`; an axis twice.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.logsumexp(np.array([[0, 1], [1000, 1000]], np.float32), axis=1)
+    array([   1.3132617, 1000.6932   ], dtype=float32)
     """
 
 def segment_logsumexp(
@@ -682,6 +818,12 @@ def segment_logsumexp(
 
     Parameters, results and errors are those of :func:`logsumexp`; ``offsets`` and ``check`` those of
     :func:`segment_sum`.  That of an empty segment is -inf.  Arrays lie in the host's memory.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.segment_logsumexp(np.array([0, 1, 7], np.float32), [0, 2, 3])
+    array([1.3132617, 7.       ], dtype=float32)
     """
 
 def mean(
@@ -710,6 +852,12 @@ def mean(
     the quotient is rounded once more, to ``dtype``.  The mean of nothing is
     NaN; a sum that overflows within the plan gives inf.  The mean of integers
     is their exact sum over n, rounded once, to float64 if no dtype is given.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.mean(np.array([[1, 2], [3, 5]], np.float16), axis=1)
+    array([1.5, 4. ], dtype=float32)
     """
 
 def segment_mean(
@@ -730,6 +878,12 @@ def segment_mean(
 
     Parameters, results and errors are those of :func:`segment_sum`; the mean
     of an empty segment is NaN, and no gradient flows through it.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.segment_mean(np.arange(10, dtype=np.float32), [0, 4, 10])
+    array([1.5, 6.5], dtype=float32)
     """
 
 def norm(
@@ -752,6 +906,12 @@ def norm(
     exceeds 2^1024 (one element of 2^512 is enough); squares of elements below
     2^-511 lose bits, and below 2^-538 all of them.  :func:`fnorm` has no such
     limits, and the other dtypes do not reach them.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.norm(np.array([3, 4], np.float16))
+    np.float32(5.0)
     """
 
 def segment_norm(
@@ -767,6 +927,12 @@ def segment_norm(
 
     Parameters, results and errors are those of :func:`tcu.norm`; ``offsets`` and
     ``check`` those of :func:`segment_sum`.  The norm of an empty segment is 0.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.segment_norm(np.array([3, 4, 5, 12], np.float32), [0, 2, 4])
+    array([ 5., 13.], dtype=float32)
     """
 
 def normalize(
@@ -800,6 +966,13 @@ def normalize(
     ------
     DtypeError, ParameterError:
         As :func:`softmax`; an eps below 0.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.normalize(np.array([[3, 4], [5, 12]], np.float32))
+    array([[0.6      , 0.8      ],
+           [0.3846154, 0.923077 ]], dtype=float32)
     """
 
 def rms_norm(
@@ -882,6 +1055,14 @@ def softmax(
     DtypeError, ParameterError:
         An array that cannot be summed; an axis that x does not have; an unfit
         ``out``.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> x = np.array([[0, 1, 2], [5, 5, 5]], np.float32)
+    >>> tcu.softmax(x)
+    array([[0.09003057, 0.24472848, 0.66524094],
+           [0.33333334, 0.33333334, 0.33333334]], dtype=float32)
     """
 
 def segment_softmax(
@@ -896,6 +1077,12 @@ def segment_softmax(
 
     Parameters, results and errors are those of :func:`softmax`; ``offsets`` and ``check`` those of
     :func:`segment_sum`.  Results follow one another as the elements do.  Arrays lie in the host's memory.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.segment_softmax(np.array([0, 1, 7], np.float32), [0, 2, 3])
+    array([0.26894143, 0.7310586 , 1.        ], dtype=float32)
     """
 
 def std(
@@ -914,6 +1101,12 @@ def std(
     """The standard deviation of all elements, or along axes: the binary64 root of the variance, not yet rounded.
 
     Parameters, results and errors are those of :func:`var`.  Where it is 0, so is its gradient.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.std(np.array([1, 1, 3, 3], np.float32))
+    np.float32(1.0)
     """
 
 def segment_std(
@@ -929,6 +1122,12 @@ def segment_std(
     """The standard deviations of ragged segments, each with the bits that :func:`tcu.std` gives for it alone.
 
     Parameters, results and errors are those of :func:`segment_var`.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.segment_std(np.array([1, 3, 7, 7], np.float32), [0, 2, 4])
+    array([1., 0.], dtype=float32)
     """
 
 def sum(
@@ -1041,6 +1240,17 @@ def sum(
         which none continues its neighbour in memory.
     tcu.gpu.GpuError:
         x is on a GPU and the way to it is not there.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> x = np.full(1_000_000, 0.1, np.float16)
+    >>> tcu.sum(x)
+    np.float32(99975.586)
+    >>> tcu.sum(x.reshape(1000, 1000), axis=0)[:2]
+    array([99.975586, 99.975586], dtype=float32)
+    >>> tcu.sum(x[:5000], unit="V100", variant="single-pass")
+    np.float32(499.875)
     """
 
 def segment_sum(
@@ -1097,6 +1307,12 @@ def segment_sum(
         cut x into segments.
     tcu.gpu.GpuError:
         x is on a GPU and the way to it is not there.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.segment_sum(np.arange(10, dtype=np.float32), [0, 3, 3, 10])
+    array([ 3.,  0., 42.], dtype=float32)
     """
 
 def var(
@@ -1155,6 +1371,12 @@ def var(
     DtypeError, ParameterError:
         An array that cannot be summed; correction or B out of range; an axis that
         x does not have, or twice; an unfit ``out``.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.var(np.array([1, 2, 3, 4], np.float32)), tcu.var(np.array([1, 2, 3, 4], np.float32), correction=1)
+    (np.float32(1.25), np.float32(1.6666666))
     """
 
 def segment_var(
@@ -1172,4 +1394,10 @@ def segment_var(
     Parameters, results and errors are those of :func:`tcu.var`; ``offsets`` and
     ``check`` those of :func:`segment_sum`.  The variance of an empty segment is NaN, and
     no gradient flows through it.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> tcu.segment_var(np.array([1, 2, 3, 7, 7], np.float32), [0, 3, 5])
+    array([0.6666667, 0.       ], dtype=float32)
     """
