@@ -147,7 +147,7 @@ def test_layouts_and_options(torch) -> None:
         check(x[part], tensor[part], axis=0, keepdims=True)
     check(x.transpose(1, 0, 2), tensor.permute(1, 0, 2), axis=0)
     check(x, tensor, axis=(0, 1))
-    for options in ({"block": 64}, {"block": 96}, {"block": 1024}, {"chain": 3}):
+    for options in ({"block": 64}, {"block": 96}, {"block": 1024}, {"variant": "short-chain", "chain": 3}):
         check(x, tensor, axis=1, **options)
     for dtype in ("float64", "float32", "bfloat16", "float16"):
         check(x, tensor, axis=1, dtype=dtype)

@@ -21,6 +21,7 @@ from tcu.errors import DtypeError, InvalidOperationError, ParameterError
 from tcu.formats import format_of
 from tcu.ops import find_operation
 from tcu.ops.result import result_format
+from tcu.plan import DEFAULT_VARIANT
 from tcu.surfaces.shares import rounded_share, share_of
 
 pytestmark = pytest.mark.gpu
@@ -62,7 +63,7 @@ def test_the_bits_are_those_of_the_cpu(torch: Any, operation: str, dtype: Any) -
                 tensors = [to_gpu(torch, each, 0) for each in arrays]
                 try:
                     with np.errstate(all="ignore"):
-                        options = (*unit.values(), "short-chain", *[None] * 5) if unit else (None, None)
+                        options = (*unit.values(), DEFAULT_VARIANT, *[None] * 5) if unit else (None, None)
                         share = share_of(find_operation(operation), arrays, options)
                         wanted = rounded_share(find_operation(operation), share, fmt)
                     code = int(np.array([wanted]).view(fmt.code_dtype)[0])

@@ -86,7 +86,8 @@ def test_a_gpu_returns_the_bits_of_the_model(torch, operation, dtype, request) -
         if operation in ("sum", "mean", "dot", "norm"):
             options["block"] = block
         if operation in ("sum", "mean"):
-            options["chain"] = chain if x.itemsize == 2 else None
+            if x.itemsize == 2 and case % 2:
+                options |= {"variant": "short-chain", "chain": chain}
             host["unit"] = unit
         arrays = [x, draw(rng, n, dtype)] if len(find_operation(operation).operands) == 2 else [x]
         tensors = [to_gpu(torch, one, int(rng.choice([0, 0, 1, 3, 8]))) for one in arrays]
@@ -325,13 +326,13 @@ def test_info_says_how_the_sum_came_about(torch) -> None:
 def test_errors(torch) -> None:
     x = torch.randn(1000, device="cuda")
     with pytest.raises(DtypeError, match=r"x has dtype torch\.int32"):
-        tcu.sum(x.to(torch.int32))
+        tcu.norm(x.to(torch.int32))
     with pytest.raises(ShapeError, match=r"x has shape \(1000,\) and y \(999,\)"):
         tcu.dot(x, x[1:])
     with pytest.raises(DtypeError, match=r"x has dtype torch\.float32 and y torch\.float16"):
         tcu.dot(x, x.half())
     with pytest.raises(ParameterError, match=r"computes .* otherwise than V100"):
-        tcu.sum(x.half(), unit="V100")
+        tcu.sum(x.half(), unit="V100", variant="short-chain")
     assert bits(tcu.sum(x, unit="H100")) == bits(tcu.sum(x))  # no MMA, so any unit
 
 

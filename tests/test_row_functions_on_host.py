@@ -48,8 +48,7 @@ def of_rows(
     target = np.dtype(dtype or x.dtype)
     size = 1 if operation is LOGSUMEXP else length
     result = Result(count * size, target, out_shift)
-    aligned = shift * x.itemsize % 16 == 0 and (length + gap) * x.itemsize % 16 == 0
-    rows = Rows(count, length, length + gap, aligned)
+    rows = Rows(count, length, length + gap, shift * x.itemsize % 16 == 0)
     formats = format_of(x.dtype), format_of(target)
     if operation.arithmetic == "norms":
         work = np.float64 if np.float64 in (x.dtype, target) else np.float32
@@ -83,6 +82,7 @@ def numbers(shape: tuple[int, int], dtype: Any, seed: int = 1) -> Any:
 def test_rows_have_the_bits_of_the_model(host: HostGpu, operation: Operation, dtype: Any) -> None:
     for length, gap, shift in (
         (1, 0, 0),
+        (3, 0, 0),
         (7, 2, 1),
         (8, 0, 0),
         (64, 0, 0),

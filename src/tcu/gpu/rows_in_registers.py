@@ -31,7 +31,7 @@ class Rows:
     length: int
     stride: int
     aligned: bool
-    """Whether every row begins at a multiple of 16 bytes."""
+    """Whether the first row begins at a multiple of 16 bytes."""
 
 
 def is_wide(element: Format, target: Format) -> bool:
@@ -48,8 +48,9 @@ def kernel_of_rows(
     """
     wide = is_wide(element, target)
     per_load = LOAD // element.dtype.itemsize
-    partial = not rows.aligned or rows.length % per_load != 0
-    vectors = max(1, -(-rows.length // per_load) + (not rows.aligned))
+    aligned = rows.aligned and (rows.count <= 1 or rows.stride % per_load == 0)
+    partial = not aligned or rows.length % per_load != 0
+    vectors = max(1, -(-rows.length // per_load) + (not aligned))
     most = max(_MOST_NUMBERS[wide] // per_load, 1)
     codes = not wide and element.bits == 16 and vectors > most * _WARP * _MOST_WARPS
     most *= 1 + codes

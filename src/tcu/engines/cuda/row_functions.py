@@ -33,9 +33,8 @@ def of_rows(call: Call, x: Any, axis: int, keep: Keep | None = None) -> Any:
         count = math.prod(shape) // max(length, 1)
 
         def launch(source: Place, goal: Place) -> Launch:
-            (address, stride), size = source, lines.element.dtype.itemsize
-            aligned = address % ALIGNMENT == 0 and (count <= 1 or stride * size % ALIGNMENT == 0)
-            rows = Rows(count, length, stride, aligned)
+            address, stride = source
+            rows = Rows(count, length, stride, address % ALIGNMENT == 0)
             eps = None
             if operation.arithmetic == "norms":
                 work = np.float64 if is_wide(lines.element, lines.target) else np.float32
