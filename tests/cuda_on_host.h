@@ -324,6 +324,7 @@ template <typename T>
 static void __stcs(T* at, T x) { *at = x; }
 static void atomicMax(int* place, int x) { *place = std::max(*place, x); }
 static void atomicMax(unsigned* place, unsigned x) { *place = std::max(*place, x); }
+static void atomicMax(unsigned long long* place, unsigned long long x) { *place = std::max(*place, x); }
 static void atomicMin(unsigned* place, unsigned x) { *place = std::min(*place, x); }
 template <typename T, typename U>
 static T atomicAdd(T* place, U x) {
@@ -370,6 +371,12 @@ static unsigned __ballot_sync(unsigned, bool x) {
     const unsigned long long* const all = host::exchange(x);
     unsigned result = 0;
     for (int i = 0; i < 32; ++i) result |= static_cast<unsigned>(all[i]) << i;
+    return result;
+}
+static unsigned __match_any_sync(unsigned, unsigned x) {
+    const unsigned long long* const all = host::exchange(x);
+    unsigned result = 0;
+    for (int i = 0; i < 32; ++i) result |= static_cast<unsigned>(all[i] == x) << i;
     return result;
 }
 static bool __any_sync(unsigned, bool x) { return __ballot_sync(0, x) != 0; }

@@ -29,7 +29,7 @@ from tcu.gpu.launch import Launch
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
-SLOWLY = "for (i64 i = lane; i < count; i += WARP) add_code(from[i * step], limbs);"
+SLOWLY = "for (i64 i = lane; i < count; i += WARP) add_code(number(i), limbs);"
 """The slow way of a warp; without it, only proved sums are right."""
 
 

@@ -125,7 +125,12 @@ def test_options_means_and_out(torch) -> None:
     x = draw(rng, 33 * 3000, np.float16, "normal").reshape(33, 3000)
     tensor = to_gpu(torch, x)
     unit = gpu_or_skip().units[0].name
-    for options in ({"variant": "short-chain", "chain": 3}, {"block": 64}, {"dtype": "float64"}, {"dtype": "bfloat16"}):
+    for options in (
+        {"variant": "short-chain", "chain": 3},
+        {"block": 64},
+        {"dtype": "float64"},
+        {"dtype": "bfloat16"},
+    ):
         check(x, tensor, axis=1, **options)
     same(tcu.mean(tensor, axis=1), tcu.mean(x, axis=1, unit=unit))
     out = torch.empty(33, device="cuda")

@@ -292,7 +292,11 @@ def test_options_out_libraries_and_offsets_anywhere(torch) -> None:
     tensor, edges = to_gpu(torch, x), torch.from_numpy(offsets).cuda()
     unit = gpu_or_skip().units[0].name
     short = {"variant": "short-chain"}
-    for options in ({**short, "chain": 3}, {"block": 64}, {**short, "chain": 2, "block": 1024, "dtype": "float64"}):
+    for options in (
+        {**short, "chain": 3},
+        {"block": 64},
+        {**short, "chain": 2, "block": 1024, "dtype": "float64"},
+    ):
         wanted = codes(tcu.segment_sum(x, offsets, unit=unit, **options))
         assert np.array_equal(codes(tcu.segment_sum(tensor, edges, **options)), wanted), options
     wanted = codes(tcu.segment_sum(x, offsets, unit=unit))

@@ -732,7 +732,9 @@ def test_errors() -> None:
         for function in (tcu.sum, tcu.mean, tcu.norm, tcu.fsum, tcu.fmean):
             with pytest.raises(DtypeError, match=message):
                 function(bad)
-    with pytest.raises(DtypeError, match=r"x has dtype torch\.int64, none of float16.*x\.to\(torch\.float64\)"):
+    with pytest.raises(
+        DtypeError, match=r"x has dtype torch\.int64, none of float16.*x\.to\(torch\.float64\)"
+    ):
         tcu.norm(x.long())
     for y, kind, message in (
         (x.cpu(), ParameterError, "x is on cuda:0, y on cpu: move both to one device"),

@@ -51,7 +51,8 @@ STRUCTURES = {
     "exact_columns": "ExactColumns",
     "segment_tiles": "SegmentTiles", "segment_chunks": "SegmentChunks",
     "exponentials": "Exponentials", "norms": "Norms", "exact_segments": "ExactSegments", "long_exact_segments": "LongExactSegments",
-    "triangular_scan": "TriangularScan", "triangular_levels": "TriangularScan",
+    "count_slots": "IndexSlots", "place_in_slots": "IndexSlots", "listed_rows": "ListedRows", "listed_pieces": "ListedRows",
+    "listed_long_slots": "ListedRows", "triangular_scan": "TriangularScan", "triangular_levels": "TriangularScan",
 }  # fmt: skip
 MULTIPROCESSORS, L2 = 3, 5120
 TUNED = tuning.config(ScanConfig, (9, 0), "binary16")

@@ -1,7 +1,8 @@
 """``tcu.index_sum`` and ``tcu.index_mean``: sums of the numbers that an index sends to each slot, rounded once.
 
-An exact sum has no order, so neither the order of the indices nor that of a sort has a say.  The numbers are brought
-together by a sort of the indices, and each slot is a segment (:func:`tcu.segment_fsum`).
+An exact sum has no order, so neither the order of the indices nor that of a sort has a say.  In the host's
+memory a sort of the indices brings the numbers together, and each slot is a segment (:func:`tcu.segment_fsum`); on a GPU
+counters do (:mod:`tcu.gpu.index_sums`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tcu.surfaces.call import put_tensor
 from tcu.surfaces.one_library import as_array
 
 __all__ = [
+    "check_index",
     "checked_places",
     "dtype_name",
     "index_mean",
@@ -36,6 +38,8 @@ __all__ = [
 
 _TOGETHER = 1 << 24
 """Numbers that are copied at a time, in whole columns; or slots, where there are more of these."""
+_MOST_PLACES = (1 << 31) - 1
+"""Of an index, and of slots, that kernels number."""
 _EXACT_PRODUCTS = ("float16", "bfloat16", "float32")
 """Formats whose products of two binary64 holds."""
 
@@ -129,7 +133,14 @@ def _by_index(
     x, index = as_array(x), as_array(index)
     axis = axis_number(axis, x.ndim)
     count = whole_size(size)
-    places = checked_places(index, count, check, length=x.shape[axis])
+    check_index(index, x.shape[axis])
+    kernels = library is not np and x.is_cuda and not is_integer(x) and max(count, *x.shape) <= _MOST_PLACES
+    if kernels:
+        places = index if dtype_name(index) in ("int32", "int64") else _cast(index, "int64")
+        if check:
+            _refuse_capture(index)
+    else:
+        places = checked_places(index, count, check)
     if out is not None and dtype is None:
         dtype = out.dtype
     if weights is not None or initial is not None:
@@ -137,7 +148,22 @@ def _by_index(
     rows = _moved(x, axis, 0) if weights is None else _products(x, weights, axis)
     if initial is not None:
         rows, places = _with(library, rows, places, initial, axis, count)
-    return _placed(_sums(function, library, rows, places, count, check, dtype), axis, out)
+    if kernels:
+        sums = _sums_on_gpu(function is functions.segment_fmean, rows, places, count, check, dtype)
+    else:
+        sums = _sums(function, library, rows, places, count, check, dtype)
+    return _placed(sums, axis, out)
+
+
+def _sums_on_gpu(mean: bool, rows: Any, index: Any, size: int, check: bool, dtype: Any) -> Any:
+    """What :func:`_sums` gives, without a sort."""
+    from tcu.surfaces.torch import index_sums as tensors  # registers an operator, which imports PyTorch
+
+    n, shape = rows.shape[0], tuple(rows.shape[1:])
+    sums, wrong = tensors.run(rows.reshape(n, math.prod(shape)), index, size, mean, dtype)
+    if check and (found := int(wrong)):
+        refuse_place(index, n - found, size)
+    return sums.reshape(size, *shape)
 
 
 def library_of(x: Any, index: Any, what: str = "index") -> Any:
@@ -170,25 +196,30 @@ def is_integer(x: Any) -> bool:
     return dtype_name(x).startswith(("int", "uint", "bool"))
 
 
-def checked_places(index: Any, size: int, check: bool, *, length: int, negative: bool = True) -> Any:
-    """The slots from 0 as int64; without a check, ``size`` for what is out of range.
-
-    Raises DtypeError, ShapeError or ParameterError for what cannot be an index.
-    """
+def check_index(index: Any, length: int) -> None:
+    """Raises DtypeError or ShapeError for what cannot be an index."""
     if not is_integer(index) or dtype_name(index) == "bool":
         raise DtypeError(f"index has dtype {dtype_name(index)}: give whole numbers, the places of the slots")
     if tuple(index.shape) != (length,):
         raise ShapeError(f"index has shape {tuple(index.shape)}: give one slot for each of {length} places")
+
+
+def refuse_place(index: Any, position: int, size: int, negative: bool = True) -> None:
+    """Raises ParameterError for what is out of range there."""
+    also = f", or -{size} to -1 from the end" if negative and size else ""
+    slots = f"0 to {size - 1}{also}" if size else "none"
+    raise ParameterError(f"index[{position}] is {int(index[position])}, and the slots are {slots}")
+
+
+def checked_places(index: Any, size: int, check: bool, *, negative: bool = True) -> Any:
+    """The slots from 0 as int64; without a check, ``size`` for what is out of range.  Raises ParameterError."""
     library: Any = sys.modules["torch"] if is_tensor(index) else np
     least = -size if negative else 0
     fits = (index >= least) & (index < size)
     if check:
         _refuse_capture(index)
         if not bool(fits.all()):
-            position = int(library.nonzero(~fits)[0][0])
-            also = f", or -{size} to -1 from the end" if negative and size else ""
-            slots = f"0 to {size - 1}{also}" if size else "none"
-            raise ParameterError(f"index[{position}] is {int(index[position])}, and the slots are {slots}")
+            refuse_place(index, int(library.nonzero(~fits)[0][0]), size, negative)
     places = _cast(library.where(fits, index, 0), "int64")
     places = library.where(places < 0, places + size, places)
     return places if check else library.where(fits, places, size)
@@ -237,7 +268,7 @@ def _products(x: Any, weights: Any, axis: int) -> Any:
 
 
 def _with(library: Any, rows: Any, places: Any, initial: Any, axis: int, size: int) -> tuple[Any, Any]:
-    """The numbers and their slots, with one more for each slot, in a format that holds both kinds."""
+    """The numbers and their places, with one more for each slot, in a format that holds both kinds."""
     if is_tensor(rows) != is_tensor(initial):
         raise ParameterError("initial is of another library than x: give both arrays of one")
     initial = as_array(initial)
@@ -253,7 +284,9 @@ def _with(library: Any, rows: Any, places: Any, initial: Any, axis: int, size: i
     if first != second:
         wide = "int64" if is_integer(rows) else "float64" if "float64" in (first, second) else "float32"
         rows, given = _cast(rows, wide), _cast(given, wide)
-    return library.concatenate((rows, given)), library.concatenate((places, _counted(size, places)))
+    return library.concatenate((rows, given)), library.concatenate(
+        (places, _cast(_counted(size, places), dtype_name(places)))
+    )
 
 
 def _sums(

@@ -9,6 +9,7 @@ import numpy as np
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.tensor import is_tensor
 from tcu.surfaces.index_sums import (
+    check_index,
     checked_places,
     dtype_name,
     index_sum,
@@ -54,7 +55,8 @@ def bincount(index: Any, weights: Any = None, size: int | None = None, *, dtype:
     if size is None:
         size = int(index.max()) + 1 if index.shape[0] else 0
     size = whole_size(size)
-    places = checked_places(index, size, True, length=index.shape[0], negative=False)
+    check_index(index, index.shape[0])
+    places = checked_places(index, size, True, negative=False)
     if weights is None:
         return library.bincount(places, minlength=size)
     return index_sum(as_array(weights), places, size, dtype=dtype, check=False)

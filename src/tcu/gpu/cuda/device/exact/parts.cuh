@@ -88,13 +88,19 @@ __device__ inline void store_sum(const Parts& sum, u32 divisor, void* out, finis
                   static_cast<double>(sum.low) * power(sum.exponent), out, target);
 }
 
-// A warp adds up numbers that lie `step` elements apart, one by one, whatever they are.
-__device__ __noinline__ void sum_in_limbs(const Code* from, i64 count, i64 step, i64* limbs) {
+// A warp adds up numbers, one by one, whatever they are.
+template <typename Number>
+__device__ __noinline__ void sum_numbers_in_limbs(i64 count, i64* limbs, Number number) {
     const int lane = threadIdx.x % WARP;
     for (int i = lane; i < WORDS; i += WARP) limbs[i] = 0;
     __syncwarp();
-    for (i64 i = lane; i < count; i += WARP) add_code(from[i * step], limbs);
+    for (i64 i = lane; i < count; i += WARP) add_code(number(i), limbs);
     __syncwarp();
+}
+
+// The same of numbers that lie `step` elements apart.
+__device__ inline void sum_in_limbs(const Code* from, i64 count, i64 step, i64* limbs) {
+    sum_numbers_in_limbs(count, limbs, [=](i64 i) { return from[i * step]; });
 }
 
 // A warp adds limbs to those that several warps share.

@@ -1,0 +1,82 @@
+"""Sums by index of tensors in a GPU's memory: counters bring the places of each slot together, and rows are added up exactly."""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tcu.engines.cuda import segments
+from tcu.engines.cuda.sums import home_of
+from tcu.formats.format import Format
+from tcu.gpu.device import current, find_gpu
+from tcu.gpu.index_sums import Room, count_recipe, place_recipe, rows_recipe
+from tcu.gpu.launch import Launch
+from tcu.gpu.sums import LOAD
+from tcu.model.elements import summable
+from tcu.ops import FMEAN, FSUM
+from tcu.ops.request import Request
+from tcu.ops.result import result_format
+
+__all__ = ["sum_by_index"]
+
+
+def sum_by_index(rows: Any, index: Any, slots: int, mean: bool, dtype: Any) -> tuple[Any, Any]:
+    """(the exact sums or means of each column of each slot's rows, n less the first place whose index is out of range, or 0).
+
+    ``rows`` are (n, columns), ``index`` a line of whole numbers of 32 or 64 bits; what is out of range counts nowhere.  Both
+    results are tensors that nobody waits for.
+    """
+    (n, columns), torch = rows.shape, sys.modules["torch"]
+    library, ordinal = home_of((rows,))
+    with current(ordinal):
+        stream = library.current_stream(ordinal)
+        if columns > 1 and rows.stride(1) != 1:
+            rows = rows.contiguous()
+        view, places = library.view("x", rows, stream), library.view("index", index.contiguous(), stream)
+        element = summable(view.dtype, "x", "sum")
+        target = result_format(element, dtype)
+        wide, stride = bool(places.dtype == np.int64), view.strides[0] if n > 1 else columns
+        room = Room.of(n, slots, columns, element.dtype.itemsize if columns == 1 else 0)
+        words, address = library.empty(rows, (room.words,), np.dtype(np.int64), ordinal)
+        words[: room.zeros].zero_()
+        count, place = _slots(n, slots, wide, room, columns == 1, element, stride, ordinal)
+        if n:
+            count.start(0, places.address, 0, stream, address)
+        edges = words[room.edges : room.edges + slots + 1]
+        counts = words[room.counts : room.edges].view(torch.int32)[:slots]
+        torch.cumsum(counts, 0, dtype=torch.int64, out=edges[1:])
+        if n:
+            place.start(view.address, places.address, 0, stream, address)
+        if columns == 1:
+            line = words[room.placed : room.pieces].view(rows.dtype)[:n]
+            request = Request(FMEAN if mean else FSUM, dtype=dtype)
+            result = segments.reduce(request, line, edges, None, check=False).reshape(slots, 1)
+        else:
+            aligned = view.address % LOAD == 0
+            launch = _rows(n, slots, columns, stride, aligned, room, element, target, mean, ordinal)
+            result, out = library.empty(rows, (slots, columns), target.dtype, ordinal)
+            if slots and columns:
+                launch.start(view.address, 0, out, stream, address)
+        return result, words[:1]
+
+
+@lru_cache(maxsize=1024)
+def _slots(
+    n: int, slots: int, wide: bool, room: Room, is_line: bool, element: Format, stride: int, ordinal: int
+) -> tuple[Launch, Launch]:
+    gpu, size = find_gpu(ordinal), element.dtype.itemsize if is_line else 0
+    return Launch(count_recipe(n, slots, wide, room), gpu), Launch(
+        place_recipe(n, slots, wide, room, size, stride), gpu
+    )
+
+
+@lru_cache(maxsize=1024)
+def _rows(
+    n: int, slots: int, columns: int, stride: int, aligned: bool, room: Room, element: Format, target: Format, mean: bool,
+    ordinal: int,
+) -> Launch:  # fmt: skip
+    gpu = find_gpu(ordinal)
+    return Launch(rows_recipe(n, slots, columns, stride, aligned, room, element, target, gpu, mean=mean), gpu)
