@@ -21,6 +21,8 @@ struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct alignas(16) float4 { float x, y, z, w; };
 struct float2 { float x, y; };
+struct alignas(16) double2 { double x, y; };
+struct alignas(16) ulonglong2 { unsigned long long x, y; };
 extern Index threadIdx, blockIdx, gridDim, blockDim;
 
 template <typename To, typename From>

@@ -78,3 +78,73 @@ def test_what_is_out_of_range(torch: Any) -> None:
     refused = pytest.raises(ParameterError, match="while a graph is captured, an index cannot be looked at")
     with refused, torch.cuda.graph(graph):
         tcu.index_sum(x, index, 3)
+
+
+@dtypes
+def test_random_rows_and_indices(torch: Any, dtype: Any) -> None:
+    """Every alignment and distance of rows, slots of a lane and long ones, indices of both widths."""
+    rng = np.random.default_rng(11)
+    for case in range(60):
+        n, columns = int(rng.integers(0, 4000)), int(rng.choice([1, 2, 3, 8, 16, 33, 64, 200]))
+        slots, gap = int(rng.choice([1, 2, 7, 300, 5000])), int(rng.choice([0, 0, 1, 8]))
+        index = (rng.zipf(1.2, n) % slots - rng.integers(0, 2, n) * slots).astype(
+            [np.int64, np.int32][case % 2]
+        )
+        x = drawn((n, columns + gap), dtype, case)[:, gap:]
+        tensor, places = to_gpu(torch, np.ascontiguousarray(x)), torch.from_numpy(index).cuda()
+        if gap:
+            wider = torch.zeros(n, columns + gap, device="cuda", dtype=tensor.dtype)
+            wider[:, gap:] = tensor
+            tensor = wider[:, gap:]
+        function = (tcu.index_sum, tcu.index_mean)[case % 3 == 0]
+        target = [None, "float64", "float32", "bfloat16", "float16"][case % 5]
+        found = function(tensor, places, slots, dtype=target, check=case % 2 == 0)
+        same(found, np.ascontiguousarray(function(x, index, slots, dtype=target)), case)
+
+
+def test_whole_tables(torch: Any) -> None:
+    """25 million sums of each format, ten rows to a slot on average."""
+    generator = torch.Generator("cuda").manual_seed(1)
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        x = torch.randn(262_144, 512, device="cuda", generator=generator).to(dtype)
+        index = torch.randint(50_000, (262_144,), device="cuda", generator=generator)
+        found, again = (tcu.index_sum(x, index, 50_000) for _ in range(2))
+        assert torch.equal(found, again)
+        double = torch.zeros(50_000, 512, device="cuda", dtype=torch.float64).index_add_(0, index, x.double())
+        if dtype != torch.float64:  # ordinary numbers, whose sums in binary64 have no error to speak of
+            close = (found.double() - double).abs() <= double.abs() * 2.0**-23 + 1e-30
+            assert close.all()
+        few = torch.randint(50_000, (400,), device="cuda", generator=generator).unique()
+        used = torch.isin(index, few)
+        same(
+            found[few].contiguous(),
+            tcu.index_sum(x[used].cpu(), torch.searchsorted(few, index[used]).cpu(), len(few)),
+        )
+
+
+def test_gradients_transformations_and_graphs(torch: Any) -> None:
+    generator = torch.Generator("cuda").manual_seed(2)
+    index = torch.randint(-6, 6, (20,), device="cuda", generator=generator)
+    x = torch.randn(20, 3, device="cuda", dtype=torch.float64, generator=generator, requires_grad=True)
+    for function in (tcu.index_sum, tcu.index_mean):
+        torch.autograd.gradcheck(lambda x: function(x, index % 5, 5), x)
+        torch.autograd.gradgradcheck(lambda x: function(x, index % 5, 5), x)
+        torch.autograd.gradcheck(lambda x: function(x[:, 0], index, 7, check=False), x, check_forward_ad=True)
+    outside = torch.tensor([0, 9, 1], device="cuda")
+    (tcu.index_sum(x[:3], outside, 2, check=False) * 3).sum().backward()
+    assert x.grad[:4].tolist() == [[3.0] * 3, [0.0] * 3, [3.0] * 3, [0.0] * 3]
+    many = torch.randn(4, 30, 2, device="cuda", generator=generator)
+    places = torch.randint(0, 7, (4, 30), device="cuda", generator=generator)
+    wanted = torch.stack([tcu.index_sum(each, of_it, 7) for each, of_it in zip(many, places, strict=True)])
+    found = torch.func.vmap(lambda x, i: tcu.index_sum(x, i, 7, check=False))(many, places)
+    assert torch.equal(found, wanted)
+    wanted = torch.stack([tcu.index_sum(each, places[0], 7) for each in many])
+    assert torch.equal(torch.func.vmap(lambda x: tcu.index_sum(x, places[0], 7, check=False))(many), wanted)
+    compiled = torch.compile(lambda x, i: tcu.index_sum(x, i, 7, check=False) + 1, fullgraph=True)
+    assert torch.equal(compiled(many[0], places[0]), wanted[0] + 1)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        inside = tcu.index_sum(many[1], places[0], 7, check=False)
+    many[1] *= 2
+    graph.replay()
+    assert torch.equal(inside, 2 * wanted[1])

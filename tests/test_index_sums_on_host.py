@@ -24,7 +24,7 @@ from tcu.gpu.launch import Launch
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
-SLOWLY = {"sum_what_is_left(p, is_there ? left : 0": "sum_what_is_left(p, 0"}
+SLOWLY = {"sum_what_is_left(p, left": "sum_what_is_left(p, 0"}
 """Without the slow way, only proved sums are right."""
 
 
@@ -165,7 +165,7 @@ def test_ordinary_numbers_take_the_fast_way(host: HostGpu, dtype: Any) -> None:
     [
         ("index_slots.cu", "if (slot < 0) slot += p.slots;", ""),
         ("index_slots.cu", "__popc(mates & ((1u << lane) - 1))", "0"),
-        ("listed_rows.cu", "i < pieces; ++i, from", "i < pieces - 1; ++i, from"),
+        ("listed_rows.cu", "i < pieces && column", "i < pieces - 1 && column"),
         ("listed_rows.cu", "left |= 1u << c;", ""),
         ("listed_rows.cu", "row + i < count", "row + i <= count"),
     ],

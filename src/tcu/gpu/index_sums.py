@@ -50,8 +50,6 @@ ListedRows = struct("ListedRows", """
     const i64* edges;          // where each slot begins in the list, and the end of the last
     const u32* rows;           // the list
     void* out;
-    i64 target;
-    i64 mean;                  // whether the sums are divided by the numbers of rows
     i64 most;                  // rows of a piece; a slot of more is long
     u32* items;                // the number of pieces of long slots, zero at first
     u32* longs;                // of long slots, zero at first
@@ -133,11 +131,10 @@ def rows_recipe(
     resident = _RESIDENT[element.dtype.itemsize]
     macros = {
         "ELEMENT": ELEMENTS[element.name], "LAYOUT": "ALIGNED", "TERM": "VALUE", "THREADS": _THREADS, "UNROLL": 1,
-        "RESIDENT": resident, "COLUMNS": unit, "ROWS": loads,
+        "RESIDENT": resident, "COLUMNS": unit, "ROWS": loads, "RESULT": TARGETS[target.name],
+        "MEAN": int(mean),
     }  # fmt: skip
-    problem = ListedRows(
-        0, stride, slots, columns, 0, 0, 0, TARGETS[target.name], mean, _MOST_ROWS, 0, 0, 0, 0, 0
-    )
+    problem = ListedRows(0, stride, slots, columns, 0, 0, 0, _MOST_ROWS, 0, 0, 0, 0, 0)
     takes: dict[str, Given] = {
         "data": X, "out": OUT, "edges": (ROOM, 8 * room.edges), "rows": (ROOM, 8 * room.placed), "items": (ROOM, _ITEM_COUNT),
         "longs": (ROOM, _LONG_COUNT), "pieces": (ROOM, 8 * room.pieces), "long_slots": (ROOM, 8 * room.long_slots),

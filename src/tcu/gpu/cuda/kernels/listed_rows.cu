@@ -8,6 +8,8 @@
 // Compiled with ELEMENT, LAYOUT ALIGNED (load/array.cuh), THREADS, RESIDENT, UNROLL 1, TERM VALUE, and
 //   COLUMNS  of a lane: what it loads at once, up to 16 bytes
 //   ROWS     loads of a lane in flight
+//   RESULT   the format of the results, as finish::Target numbers them
+//   MEAN     1: the sums are divided by the numbers of rows
 
 #include "device/exact/double_sum.cuh"
 #include "device/exact/lane_sums.cuh"
@@ -38,16 +40,16 @@ __device__ inline Vector numbers_at(const Code* from) {
 // The sums of a lane's columns of listed rows.
 struct ColumnSums {
     exact::LaneSum sums[COLUMNS] = {};
-    exact::Parts parts[COLUMNS];
-
-    __device__ void add(const Code* data, i64 stride, const u32* rows, int count) {
-        const int log = ELEMENT == BINARY64 ? exact::logarithm(ROWS) : 32 - __clz(count > 1 ? count - 1 : 0);
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
-        exact::PairRange seen[(COLUMNS + 1) / 2];
+    exact::PairRange seen;  // of all columns: one proof for them takes a quarter of the instructions
 #else
-        u32 largest[COLUMNS] = {};
-        int window[COLUMNS] = {};
+    u32 largest[COLUMNS] = {};
+    int window[COLUMNS] = {};
 #endif
+    int log;
+
+    __device__ ColumnSums(const Code* data, i64 stride, const u32* rows, int count)
+        : log(ELEMENT == BINARY64 ? exact::logarithm(ROWS) : 32 - __clz(count > 1 ? count - 1 : 0)) {
         bool is_first = true;
 #pragma unroll 1
         for (int row = 0; row < count || is_first; row += ROWS, is_first = false) {
@@ -62,7 +64,7 @@ struct ColumnSums {
             for (int i = 0; i < ROWS; ++i)
 #pragma unroll
                 for (int c = 0; c < COLUMNS; ++c) {
-                    if (c % 2 == 0) seen[c / 2].see(x[i].word[c / 2]);
+                    if (c % 2 == 0) seen.see(x[i].word[c / 2]);
                     sums[c] += exact::moved(x[i].word[c / 2], c % 2);
                 }
 #else
@@ -84,40 +86,54 @@ struct ColumnSums {
             }
 #endif
         }
+#if ELEMENT == BINARY32
 #pragma unroll
-        for (int c = 0; c < COLUMNS; ++c) {
-#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
-            const int top = seen[c / 2].top(c % 2), bottom = seen[c / 2].bottom(c % 2);
-            const bool proved = exact::fits(top, bottom, log, 53);
-            const int exponent = exact::last_bit(bottom == exact::FIELDS ? 1 : bottom);
-            parts[c] = {0, proved ? exact::integer_of(sums[c], exponent) : 0, 1, exponent, proved};
-#else
-            if (ELEMENT != BINARY64) sums[c].empty(window[c], log);
-            parts[c] = sums[c].parts(window[c], log, exact::field_of(largest[c]));
+        for (int c = 0; c < COLUMNS; ++c) sums[c].empty(window[c], log);
 #endif
-        }
     }
+
+#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+    __device__ bool proved(int) const { return seen.fits(log); }
+    __device__ exact::Parts parts(int c) const { return exact::parts_of(sums[c], seen); }
+    // Two numbers whose sum it is.
+    __device__ double2 pair(int c) const { return {sums[c] * exact::UP, 0}; }
+#else
+    __device__ exact::Parts parts(int c) const { return sums[c].parts(window[c], log, exact::field_of(largest[c])); }
+    __device__ bool proved(int c) const { return parts(c).proved; }
+    __device__ double2 pair(int c) const {
+        const exact::Parts sum = parts(c);
+        if (sum.exponent < -1022 || sum.exponent + sum.shift > 900) return {__longlong_as_double(~0ll), 0};
+        return {static_cast<double>(sum.high) * exact::power(sum.exponent + sum.shift), static_cast<double>(sum.low) * exact::power(sum.exponent)};
+    }
+#endif
 };
 
 // Rows of a slot from its first one on, and the slot's columns of a lane.
 struct Share {
-    i64 slot, column, first;
+    i64 column, first;
     int count;
     const Code* data;
 };
 
 __device__ inline Share share_of(const ListedRows& p, i64 slot, i64 unit, i64 skipped = 0) {
     const i64 column = unit * COLUMNS, first = p.edges[slot] + skipped;
-    return {slot, column, first, static_cast<int>(min(p.edges[slot + 1] - first, p.most)), static_cast<const Code*>(p.data) + column};
+    return {column, first, static_cast<int>(min(p.edges[slot + 1] - first, p.most)), static_cast<const Code*>(p.data) + column};
 }
 
-__device__ inline void store_nan(void* out, finish::Target target) {
-    exact::store_code((1ull << ((target == finish::TO_BINARY64 ? 64 : target == finish::TO_BINARY32 ? 32 : 16) - 1)) - 1, false, out, target);
-}
+constexpr finish::Target TARGET = static_cast<finish::Target>(RESULT);
+
+#if RESULT == 3
+typedef u64 ResultCode;
+#elif RESULT == 2
+typedef u32 ResultCode;
+#else
+typedef u16 ResultCode;
+#endif
+
+constexpr ResultCode NO_NUMBER = static_cast<ResultCode>(~ResultCode(0)) >> 1;
 
 // Called by a whole warp: of the lanes that have some left, one after another, whole sums of columns in limbs.
 __device__ inline void sum_what_is_left(const ListedRows& p, u32 left, i64 slot, i64 column, i64* limbs) {
-    const finish::Target target = static_cast<finish::Target>(p.target);
     for (u32 rest = __ballot_sync(ALL, left != 0); rest; rest &= rest - 1) {
         const int who = __ffs(rest) - 1;
         const i64 its_slot = __shfl_sync(ALL, slot, who), its_column = __shfl_sync(ALL, column, who);
@@ -129,51 +145,65 @@ __device__ inline void sum_what_is_left(const ListedRows& p, u32 left, i64 slot,
             const i64 stride = p.stride;
             exact::sum_numbers_in_limbs(count, limbs, [=](i64 i) { return data[rows[i] * stride]; });
             if (threadIdx.x % WARP == 0)
-                exact::store_all_limbs(limbs, p.mean ? count : 1, finish::place(p.out, its_slot * p.columns + at, target), target);
+                exact::store_all_limbs(limbs, MEAN ? count : 1, finish::place(p.out, its_slot * p.columns + at, TARGET), TARGET);
             __syncwarp();
         }
+    }
+}
+
+// Results of neighbouring columns, which are stored at once.
+union Results {
+    ResultCode codes[COLUMNS];
+    u64 wide[(COLUMNS * sizeof(ResultCode) + 7) / 8];
+    u32 words[(COLUMNS * sizeof(ResultCode) + 3) / 4];
+};
+
+__device__ inline void store(const Results& results, void* to) {
+    constexpr int STORED = COLUMNS * sizeof(ResultCode);
+    if constexpr (STORED % 16 == 0) {
+#pragma unroll
+        for (int i = 0; i < STORED / 16; ++i) static_cast<ulonglong2*>(to)[i] = ulonglong2{results.wide[2 * i], results.wide[2 * i + 1]};
+    } else if constexpr (STORED == 8) {
+        *static_cast<u64*>(to) = results.wide[0];
+    } else if constexpr (STORED == 4) {
+        *static_cast<u32*>(to) = results.words[0];
+    } else {
+        *static_cast<ResultCode*>(to) = results.codes[0];
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS))
     listed_rows(const __grid_constant__ ListedRows p) {
     __shared__ i64 all_limbs[exact::WARPS][exact::WORDS];
-    __shared__ u64 all_results[exact::WARPS][WARP * COLUMNS];
-    const int lane = threadIdx.x % WARP;
-    const finish::Target target = static_cast<finish::Target>(p.target);
-    const i64 units = p.columns / COLUMNS, all = p.slots * units;
-    const i64 number = static_cast<i64>(blockIdx.x) * THREADS + threadIdx.x;
-    const bool is_there = number < all;
+    const i64 units = p.columns / COLUMNS, number = static_cast<i64>(blockIdx.x) * THREADS + threadIdx.x;
+    const bool is_there = number < p.slots * units;
     const i64 slot = is_there ? number / units : 0, unit = is_there ? number - slot * units : 0;
     const Share share = share_of(p, slot, unit);
     const i64 count = p.edges[slot + 1] - share.first;
-    const bool is_long = count > p.most;
-    if (is_there && is_long && unit == 0) {  // its pieces
-        const u32 pieces = static_cast<u32>((count + p.most - 1) / p.most), first = atomicAdd(p.items, pieces);
-        p.long_slots[atomicAdd(p.longs, 1u)] = {static_cast<u32>(slot), first};
-        for (u32 i = 0; i < pieces; ++i) p.pieces[first + i] = {static_cast<u32>(slot), i};
-    }
-    ColumnSums own;
-    own.add(share.data, p.stride, p.rows + share.first, is_there && !is_long ? share.count : 0);
     u32 left = 0;  // columns without a proof
-    const u32 divisor = p.mean ? static_cast<u32>(count) : 1;
-    u64* const results = all_results[threadIdx.x / WARP];
+    if (is_there && count > p.most) {
+        if (unit == 0) {  // its pieces
+            const u32 pieces = static_cast<u32>((count + p.most - 1) / p.most), first = atomicAdd(p.items, pieces);
+            p.long_slots[atomicAdd(p.longs, 1u)] = {static_cast<u32>(slot), first};
+            for (u32 i = 0; i < pieces; ++i) p.pieces[first + i] = {static_cast<u32>(slot), i};
+        }
+    } else if (is_there) {
+        const ColumnSums own(share.data, p.stride, p.rows + share.first, share.count);
+        Results results;
 #pragma unroll
-    for (int c = 0; c < COLUMNS; ++c) {
-        void* const out = finish::place(results, lane * COLUMNS + c, target);
-        if (divisor == 0)
-            store_nan(out, target);
-        else if (own.parts[c].proved)
-            exact::store_lane_sum(own.sums[c], own.parts[c], divisor, out, target);
-        else
-            left |= 1u << c;
+        for (int c = 0; c < COLUMNS; ++c) {
+            if (MEAN && count == 0)
+                results.codes[c] = NO_NUMBER;
+            else if (!own.proved(c))
+                left |= 1u << c;
+            else if (MEAN)
+                exact::store_sum(own.parts(c), static_cast<u32>(count), &results.codes[c], TARGET);
+            else
+                exact::store_lane_sum(own.sums[c], own.parts(c), 1, &results.codes[c], TARGET);
+        }
+        store(results, finish::place(p.out, slot * p.columns + share.column, TARGET));
     }
-    __syncwarp();
-    const i64 begin = (number - lane) * COLUMNS;  // long slots have their sums later
-    const i64 there = min(all * COLUMNS - begin, static_cast<i64>(WARP * COLUMNS));
-    if (there > 0) finish::copy_results(results, finish::place(p.out, begin, target), static_cast<int>(there), target);
-    __syncwarp();
-    sum_what_is_left(p, is_there ? left : 0, slot, share.column, all_limbs[threadIdx.x / WARP]);
+    sum_what_is_left(p, left, slot, share.column, all_limbs[threadIdx.x / WARP]);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS))
@@ -185,47 +215,49 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         const ListedPiece piece = p.pieces[item];
         if (unit >= units) continue;
         const Share share = share_of(p, piece.slot, unit, piece.number * p.most);
-        ColumnSums own;
-        own.add(share.data, p.stride, p.rows + share.first, share.count);
-        double* const to = p.sums + 2 * (item * p.columns + share.column);
+        const ColumnSums own(share.data, p.stride, p.rows + share.first, share.count);
+        double2* const to = reinterpret_cast<double2*>(p.sums) + item * p.columns + share.column;
 #pragma unroll
-        for (int c = 0; c < COLUMNS; ++c) {
-            const exact::Parts& sum = own.parts[c];
-            const bool proved = sum.proved && sum.exponent >= -1022 && sum.exponent + sum.shift <= 900;
-            to[2 * c] = proved ? static_cast<double>(sum.high) * exact::power(proved ? sum.exponent + sum.shift : 0) : __longlong_as_double(~0ll);
-            to[2 * c + 1] = proved ? static_cast<double>(sum.low) * exact::power(proved ? sum.exponent : 0) : 0;
-        }
+        for (int c = 0; c < COLUMNS; ++c) to[c] = own.proved(c) ? own.pair(c) : double2{__longlong_as_double(~0ll), 0};
     }
 }
+
+constexpr int TOGETHER = 8;  // lanes that share the pieces of a long slot's column
 
 extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS))
     listed_long_slots(const __grid_constant__ ListedRows p) {
     __shared__ i64 all_limbs[exact::WARPS][exact::WORDS];
-    const finish::Target target = static_cast<finish::Target>(p.target);
-    const i64 across = (p.columns + WARP - 1) / WARP, all = *p.longs * across;
+    constexpr int WIDTH = WARP / TOGETHER;
+    const int lane = threadIdx.x % WARP;
+    const i64 across = (p.columns + WIDTH - 1) / WIDTH, all = *p.longs * across;
     const i64 warps = static_cast<i64>(gridDim.x) * exact::WARPS;
     for (i64 number = static_cast<i64>(blockIdx.x) * exact::WARPS + threadIdx.x / WARP; number < all; number += warps) {
         const ListedPiece first = p.long_slots[number / across];
-        const i64 column = number % across * WARP + threadIdx.x % WARP;
-        const bool is_there = column < p.columns;
+        const i64 column = number % across * WIDTH + lane % WIDTH;
         const i64 count = p.edges[first.slot + 1] - p.edges[first.slot], pieces = (count + p.most - 1) / p.most;
         exact::DoubleSum sum;
-        if (is_there) {
-            const double* from = p.sums + 2 * (first.number * p.columns + column);
-#pragma unroll 1
-            for (i64 i = 0; i < pieces; ++i, from += 2 * p.columns) {
-                sum.add(from[0]);
-                sum.add(from[1]);
-            }
+        const double2* const from = reinterpret_cast<const double2*>(p.sums) + first.number * p.columns + column;
+#pragma unroll 4
+        for (i64 i = lane / WIDTH; i < pieces && column < p.columns; i += TOGETHER) {
+            const double2 piece = from[i * p.columns];
+            sum.add(piece.x);
+            sum.add(piece.y);
         }
-        void* const out = finish::place(p.out, first.slot * p.columns + column, target);
+        for (int half = WARP / 2; half >= WIDTH; half /= 2) {
+            const double high = __shfl_xor_sync(ALL, sum.high, half), low = __shfl_xor_sync(ALL, sum.low, half);
+            sum.leftover |= __shfl_xor_sync(ALL, sum.leftover, half);
+            sum.add(high);
+            sum.add(low);
+        }
+        const bool is_mine = lane < WIDTH && column < p.columns;
+        void* const out = finish::place(p.out, first.slot * p.columns + column, TARGET);
         bool proved = !sum.leftover && sum.high - sum.high == 0;
-        if (is_there && proved) {
-            if (p.mean)
-                proved = exact::store_double_sum(sum, static_cast<u32>(count), out, target);
+        if (is_mine && proved) {
+            if (MEAN)
+                proved = exact::store_double_sum(sum, static_cast<u32>(count), out, TARGET);
             else
-                exact::store_doubles(sum.high, sum.low, out, target);
+                exact::store_doubles(sum.high, sum.low, out, TARGET);
         }
-        sum_what_is_left(p, is_there && !proved, first.slot, column, all_limbs[threadIdx.x / WARP]);
+        sum_what_is_left(p, is_mine && !proved, first.slot, column, all_limbs[threadIdx.x / WARP]);
     }
 }
