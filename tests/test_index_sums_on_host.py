@@ -47,17 +47,23 @@ class Together:
         self.view[: self.room.zeros] = 0
         wide = index.dtype == np.int64
         host.readable = (0, 0)
-        self.start(index_sums.count_recipe(n, slots, wide, self.room), 0, index.ctypes.data, 0)
-        self.edges = self.view[self.room.edges : self.room.edges + slots + 1]
-        counts = self.view[self.room.counts : self.room.edges].view(np.uint32)[:slots]
-        self.edges[1:] = np.cumsum(counts)
         address = 0 if line is None else line.ctypes.data
         stride = 1 if line is None else line.strides[0] // size
-        self.start(
-            index_sums.place_recipe(n, slots, wide, self.room, size, stride), address, index.ctypes.data, 0
-        )
+        self.edges = self.view[self.room.edges : self.room.edges + slots + 1]
+        halves = self.view[self.room.counts :].view(np.uint32)
+        for number in range(self.room.passes):
+            count, sort = index_sums.sort_recipes(n, slots, wide, self.room, size, stride, number)
+            self.start(count, address, index.ctypes.data, 0)
+            counts = count.kernels[0].blocks * count.kernels[0].threads
+            halves[counts : 2 * counts] = np.cumsum(halves[:counts])
+            self.start(sort, address, index.ctypes.data, 0)
+        if not self.room.passes:
+            self.start(index_sums.count_recipe(n, slots, wide, self.room), 0, index.ctypes.data, 0)
+            self.edges[1:] = np.cumsum(halves[:slots])
+            place = index_sums.place_recipe(n, slots, wide, self.room, size, stride)
+            self.start(place, address, index.ctypes.data, 0)
         kind = np.uint32 if line is None else line.dtype
-        self.placed = self.view[self.room.placed : self.room.pieces].view(kind)[:n]
+        self.placed = self.view[self.room.placed : self.room.other_ranks].view(kind)[:n]
 
     def start(self, recipe: Any, x: int, index: int, out: int) -> None:
         Launch(recipe, self.host.gpu).start(x, index, out, 0, self.words.array.ctypes.data)
@@ -92,29 +98,43 @@ def wanted(x: Any, index: Any, slots: int, dtype: Any = None, *, mean: bool = Fa
         return np.ascontiguousarray(function(x, index, slots, dtype=np.dtype(dtype or x.dtype).name))
 
 
+@pytest.fixture(params=[False, True], ids=["counted", "sorted"])
+def sorts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether places are sorted."""
+    if request.param:
+        monkeypatch.setattr(index_sums, "_LEAST_SORTED", 1)
+    return bool(request.param)
+
+
 @pytest.mark.parametrize("wide", [False, True])
-@pytest.mark.parametrize("slots", [1, 100, 2048, 2049])
-def test_places_of_every_slot_are_brought_together(host: HostGpu, slots: int, wide: bool) -> None:
+@pytest.mark.parametrize("slots", [1, 100, 256, 257, 2048, 2049, 70_000])
+def test_places_of_every_slot_are_brought_together(
+    host: HostGpu, slots: int, wide: bool, sorts: bool
+) -> None:
     rng = np.random.default_rng(slots)
     index = (rng.zipf(1.5, 5000) % slots - (rng.random(5000) < 0.5) * slots).astype(
         np.int64 if wide else np.int32
     )
     together = Together(host, index, slots, 2)
     assert together.wrong() == 0
+    assert ("sort_by_digit" in host.launches) == sorts
     assert together.edges[0] == 0
     assert together.edges[-1] == index.size
     places = index % slots
-    for slot in range(slots):
-        own = together.placed[together.edges[slot] : together.edges[slot + 1]]
-        assert sorted(own) == np.flatnonzero(places == slot).tolist()
-    line = rng.standard_normal(10_000).astype(np.float16)[::2]
-    together = Together(host, index, slots, 1, line)
-    for slot in range(slots):
-        own = together.placed[together.edges[slot] : together.edges[slot + 1]]
-        assert sorted(own) == sorted(line[places == slot])
+    counts = np.bincount(places, minlength=slots)
+    assert np.array_equal(together.edges, np.concatenate([[0], np.cumsum(counts)]))
+    assert np.array_equal(places[together.placed], np.sort(places))
+    assert np.array_equal(np.sort(together.placed), np.arange(5000))
+    for kind in (np.float16, np.float32, np.float64):
+        line = rng.standard_normal(10_000).astype(kind)[::2]
+        found, wanted = Together(host, index, slots, 1, line).placed, line[np.argsort(places)]
+        for own, theirs in zip(
+            np.split(found, together.edges[1:-1]), np.split(wanted, together.edges[1:-1]), strict=True
+        ):
+            assert np.array_equal(np.sort(own), np.sort(theirs))
 
 
-def test_what_is_out_of_range_is_told_and_counts_nowhere(host: HostGpu) -> None:
+def test_what_is_out_of_range_is_told_and_counts_nowhere(host: HostGpu, sorts: bool) -> None:
     index = np.arange(1000) % 7
     index[[300, 301, 999]] = 7, -8, 1 << 40
     together = Together(host, index, 7, 2)

@@ -51,7 +51,7 @@ STRUCTURES = {
     "exact_columns": "ExactColumns",
     "segment_tiles": "SegmentTiles", "segment_chunks": "SegmentChunks",
     "exponentials": "Exponentials", "norms": "Norms", "exact_segments": "ExactSegments", "long_exact_segments": "LongExactSegments",
-    "count_slots": "IndexSlots", "place_in_slots": "IndexSlots", "listed_rows": "ListedRows", "listed_pieces": "ListedRows",
+    "count_slots": "IndexSlots", "place_in_slots": "IndexSlots", "count_digits": "SlotSort", "sort_by_digit": "SlotSort", "begin_of_slots": "SlotSort", "listed_rows": "ListedRows", "listed_pieces": "ListedRows",
     "listed_long_slots": "ListedRows", "triangular_scan": "TriangularScan", "triangular_levels": "TriangularScan",
 }  # fmt: skip
 MULTIPROCESSORS, L2 = 3, 5120

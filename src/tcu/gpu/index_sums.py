@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 from typing import NamedTuple
 
 from tcu.formats.format import Format
@@ -11,7 +12,7 @@ from tcu.gpu.launch import OTHER, OUT, ROOM, Given, KernelChoice, Recipe, X
 from tcu.gpu.structs import Struct, struct
 from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS
 
-__all__ = ["Room", "count_recipe", "place_recipe", "rows_recipe"]
+__all__ = ["Room", "count_recipe", "place_recipe", "rows_recipe", "sort_recipes"]
 
 _THREADS, _ITEMS = 256, 8
 _MOST_COUNTERS = 1 << 11
@@ -20,8 +21,12 @@ _MOST_ROWS = 256
 """Of a slot that a lane adds up by itself."""
 _RESIDENT = {2: 4, 4: 3, 8: 3}
 """Blocks of a multiprocessor, by the bytes of a number."""
-_WRONG, _ITEM_COUNT, _LONG_COUNT, _COUNTS = 0, 8, 12, 2
-"""In the room: bytes from its beginning, and the word where the slots' counters begin."""
+_LEAST_SORTED = 1 << 22
+"""Places of an index that are sorted; fewer are counted, in two launches in place of three for every eight bits of a slot."""
+_DIGIT_BITS = 8
+_DIGITS = 1 << _DIGIT_BITS
+_WRONG, _ITEM_COUNT, _LONG_COUNT, _THERE, _HEAD = 0, 8, 12, 16, 4
+"""In the room: bytes from its beginning, and the word where arrays begin."""
 
 
 IndexSlots = struct("IndexSlots", """
@@ -34,6 +39,24 @@ IndexSlots = struct("IndexSlots", """
     const void* numbers;
     i64 stride;         // from number to number
     void* placed;       // numbers or places, slot by slot
+""")  # fmt: skip
+
+
+SlotSort = struct("SlotSort", """
+    const void* index;
+    i64 n, slots;
+    i64 shift;            // of the digit in a slot
+    i64 tiles;            // of numbers, a block's each
+    const u32* from;      // slots, unless this is the first pass
+    u32* to;
+    u32* counts;          // of each digit in each tile
+    const u32* sums;      // of those of lower digits, of earlier tiles of this one, and of this
+    u32* there;           // how many numbers are within the range
+    u64* wrong;           // n less the first place whose index is out of range, or zero
+    const void* numbers;
+    i64 stride;           // from number to number, in the first pass
+    void* placed;
+    i64* edges;           // where each slot begins, and the end of the last
 """)  # fmt: skip
 
 
@@ -64,10 +87,17 @@ class Room(NamedTuple):
 
     zeros: int
     """From the first word on so many are zero at first."""
+    passes: int
+    """Of the sort; 0: slots have counters."""
     counts: int
+    """Of slots; or of digits in tiles, with their sums behind them."""
     edges: int
     ranks: int
+    """Of places; or sorted slots."""
     placed: int
+    other_ranks: int
+    """That passes take turns with."""
+    other_placed: int
     pieces: int
     long_slots: int
     sums: int
@@ -75,19 +105,59 @@ class Room(NamedTuple):
 
     @classmethod
     def of(cls, n: int, slots: int, columns: int, size: int) -> Room:
-        """``size``: bytes of what is brought together; of rows their places are, in 4 bytes."""
+        """``size``: bytes of what is brought together; 0: the places of rows, in 4 bytes."""
         assert max(n, slots) < 1 << 31  # kernels number both by 32 bits
+        passes = -(-max((slots - 1).bit_length(), 1) // _DIGIT_BITS) if n >= _LEAST_SORTED else 0
         items = 2 * (n // _MOST_ROWS) if size == 0 else 0
-        edges = _COUNTS + -(-slots // 2)
-        ranks = edges + slots + 1
-        placed = ranks + -(-n // 2)
-        placed += placed % 2
-        pieces = placed + -(-n * (size or 4) // 8)
-        long_slots = pieces + items
-        sums = long_slots + items // 2
-        return cls(
-            edges + 1, _COUNTS, edges, ranks, placed, pieces, long_slots, sums, sums + 2 * items * columns
-        )
+        lengths = {
+            "counts": _DIGITS * _tiles(n, size) if passes else -(-slots // 2),
+            "edges": slots + 1,
+            "ranks": -(-n // 2),
+            "placed": -(-n * (size or 4) // 8),
+            "other_ranks": -(-n // 2) if passes > 1 else 0,
+            "other_placed": -(-n * (size or 4) // 8) if passes > 1 else 0,
+            "pieces": items,
+            "long_slots": items // 2,
+            "sums": 2 * items * columns,
+        }
+        ends = list(accumulate((length + length % 2 for length in lengths.values()), initial=_HEAD))
+        places = dict(zip(lengths, ends, strict=False))
+        return cls(_HEAD if passes else places["edges"] + 1, passes, **places, words=ends[-1])
+
+
+def _tiles(n: int, size: int) -> int:
+    return -(-n // (_DIGITS * _sorted_items(size)))
+
+
+def _sorted_items(size: int) -> int:
+    """Numbers of a thread of the sort, whose block has a tile of them in shared memory."""
+    return 8 if size == 8 else 16
+
+
+def sort_recipes(
+    n: int, slots: int, wide: bool, room: Room, size: int, stride: int, number: int
+) -> tuple[Recipe, Recipe]:
+    """Of a pass of the sort: what counts, and what sorts when the counts are added up; the last one tells where slots begin."""
+    tiles, is_last = _tiles(n, size), number == room.passes - 1
+    turns = (room.ranks, room.placed), (room.other_ranks, room.other_placed)
+    to, placed = turns[(room.passes - 1 - number) % 2]
+    source, numbers = turns[(room.passes - number) % 2]
+    problem = SlotSort(0, n, slots, _DIGIT_BITS * number, tiles, 0, 0, 0, 0, 0, 0, 0, stride, 0, 0)
+    takes: dict[str, Given] = {
+        "index": OTHER, "counts": (ROOM, 8 * room.counts), "sums": (ROOM, 8 * room.counts + 4 * _DIGITS * tiles),
+        "there": (ROOM, _THERE), "wrong": (ROOM, _WRONG), "edges": (ROOM, 8 * room.edges), "from": (ROOM, 8 * source),
+        "to": (ROOM, 8 * to), "placed": (ROOM, 8 * placed), "numbers": (ROOM, 8 * numbers) if number else X,
+    }  # fmt: skip
+    macros = {"FIRST": int(number == 0), "WIDE": int(wide), "BYTES": size, "ITEMS": _sorted_items(size)}
+
+    def kernel(entry: str, blocks: int, **other: Given) -> KernelChoice:
+        own = type(problem).from_buffer_copy(problem)
+        return KernelChoice("sort_slots", macros, blocks, _DIGITS, own, {**takes, **other}, entry=entry)
+
+    sort: tuple[KernelChoice, ...] = (kernel("sort_by_digit", tiles),)
+    if is_last:
+        sort += (kernel("begin_of_slots", slots // _DIGITS + 1, **{"from": (ROOM, 8 * to)}),)
+    return Recipe((kernel("count_digits", tiles),), room.words), Recipe(sort, room.words)
 
 
 def count_recipe(n: int, slots: int, wide: bool, room: Room) -> Recipe:

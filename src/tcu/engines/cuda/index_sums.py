@@ -12,7 +12,7 @@ from tcu.engines.cuda import segments
 from tcu.engines.cuda.sums import home_of
 from tcu.formats.format import Format
 from tcu.gpu.device import current, find_gpu
-from tcu.gpu.index_sums import Room, count_recipe, place_recipe, rows_recipe
+from tcu.gpu.index_sums import Room, count_recipe, place_recipe, rows_recipe, sort_recipes
 from tcu.gpu.launch import Launch
 from tcu.gpu.sums import LOAD
 from tcu.model.elements import summable
@@ -39,19 +39,23 @@ def sum_by_index(rows: Any, index: Any, slots: int, mean: bool, dtype: Any) -> t
         element = summable(view.dtype, "x", "sum")
         target = result_format(element, dtype)
         wide, stride = bool(places.dtype == np.int64), view.strides[0] if n > 1 else columns
-        room = Room.of(n, slots, columns, element.dtype.itemsize if columns == 1 else 0)
+        size = element.dtype.itemsize if columns == 1 else 0
+        room = Room.of(n, slots, columns, size)
         words, address = library.empty(rows, (room.words,), np.dtype(np.int64), ordinal)
         words[: room.zeros].zero_()
-        count, place = _slots(n, slots, wide, room, columns == 1, element, stride, ordinal)
-        if n:
-            count.start(0, places.address, 0, stream, address)
+        steps = _steps(n, slots, wide, room, size, stride, ordinal) if n else ()
         edges = words[room.edges : room.edges + slots + 1]
-        counts = words[room.counts : room.edges].view(torch.int32)[:slots]
-        torch.cumsum(counts, 0, dtype=torch.int64, out=edges[1:])
-        if n:
-            place.start(view.address, places.address, 0, stream, address)
+        halves = words[room.counts :].view(torch.int32)
+        for launch, counts in steps:
+            launch.start(view.address, places.address, 0, stream, address)
+            if counts and room.passes:
+                torch.cumsum(halves[:counts], 0, dtype=torch.int32, out=halves[counts : 2 * counts])
+            elif counts:
+                torch.cumsum(halves[:counts], 0, dtype=torch.int64, out=edges[1:])
+        if not n:
+            edges.zero_()
         if columns == 1:
-            line = words[room.placed : room.pieces].view(rows.dtype)[:n]
+            line = words[room.placed : room.other_ranks].view(rows.dtype)[:n]
             request = Request(FMEAN if mean else FSUM, dtype=dtype)
             result = segments.reduce(request, line, edges, None, check=False).reshape(slots, 1)
         else:
@@ -64,13 +68,22 @@ def sum_by_index(rows: Any, index: Any, slots: int, mean: bool, dtype: Any) -> t
 
 
 @lru_cache(maxsize=1024)
-def _slots(
-    n: int, slots: int, wide: bool, room: Room, is_line: bool, element: Format, stride: int, ordinal: int
-) -> tuple[Launch, Launch]:
-    gpu, size = find_gpu(ordinal), element.dtype.itemsize if is_line else 0
-    return Launch(count_recipe(n, slots, wide, room), gpu), Launch(
-        place_recipe(n, slots, wide, room, size, stride), gpu
-    )
+def _steps(
+    n: int, slots: int, wide: bool, room: Room, size: int, stride: int, ordinal: int
+) -> tuple[tuple[Launch, int], ...]:
+    """Launches, and how many counts of digits or slots have to be added up behind each."""
+    gpu = find_gpu(ordinal)
+    if not room.passes:
+        count, place = count_recipe(n, slots, wide, room), place_recipe(n, slots, wide, room, size, stride)
+        return (Launch(count, gpu), slots), (Launch(place, gpu), 0)
+    found = []
+    for number in range(room.passes):
+        count, sort = sort_recipes(n, slots, wide, room, size, stride, number)
+        found += [
+            (Launch(count, gpu), count.kernels[0].blocks * count.kernels[0].threads),
+            (Launch(sort, gpu), 0),
+        ]
+    return tuple(found)
 
 
 @lru_cache(maxsize=1024)
