@@ -148,7 +148,13 @@ def sort_recipes(
         "there": (ROOM, _THERE), "wrong": (ROOM, _WRONG), "edges": (ROOM, 8 * room.edges), "from": (ROOM, 8 * source),
         "to": (ROOM, 8 * to), "placed": (ROOM, 8 * placed), "numbers": (ROOM, 8 * numbers) if number else X,
     }  # fmt: skip
-    macros = {"FIRST": int(number == 0), "WIDE": int(wide), "BYTES": size, "ITEMS": _sorted_items(size)}
+    macros = {
+        "FIRST": int(number == 0),
+        "WIDE": int(wide),
+        "BYTES": size,
+        "ITEMS": _sorted_items(size),
+        "ALONE": int(room.passes == 1),
+    }
 
     def kernel(entry: str, blocks: int, **other: Given) -> KernelChoice:
         own = type(problem).from_buffer_copy(problem)

@@ -1,7 +1,8 @@
 // Exact sums of rows that a list brings together, number by number: what an index sends to each slot.
 //
-// A lane has COLUMNS neighbouring numbers of a slot, reads them in all of its rows, and adds them up as in
-// exact/lane_sums.cuh.  What the proof fails for, a warp adds up again in limbs.  A slot of many rows is cut into pieces,
+// A lane has COLUMNS neighbouring numbers of a slot, reads them in all of its rows, and adds them up: numbers of 16 bits as in
+// exact/lane_sums.cuh, others in two numbers of binary64 (exact/double_sum.cuh), which are soon begun and soon rounded.  What
+// the proof fails for, a warp adds up again in limbs.  A slot of many rows is cut into pieces,
 // which kernels of their own take: `listed_pieces` leaves two numbers of binary64 for each, whose sum is that of the piece,
 // or NaN without a proof; `listed_long_slots` adds these up.
 //
@@ -21,6 +22,18 @@ using namespace tcu;
 
 constexpr int BYTES = COLUMNS * sizeof(Code);
 
+constexpr finish::Target TARGET = static_cast<finish::Target>(RESULT);
+
+#if RESULT == 3
+typedef u64 ResultCode;
+#elif RESULT == 2
+typedef u32 ResultCode;
+#else
+typedef u16 ResultCode;
+#endif
+
+constexpr ResultCode NO_NUMBER = static_cast<ResultCode>(~ResultCode(0)) >> 1;
+
 __device__ inline Vector numbers_at(const Code* from) {
     Vector x;
     if constexpr (BYTES == 16) {
@@ -39,72 +52,50 @@ __device__ inline Vector numbers_at(const Code* from) {
 
 // The sums of a lane's columns of listed rows.
 struct ColumnSums {
-    exact::LaneSum sums[COLUMNS] = {};
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+    double sums[COLUMNS] = {};
     exact::PairRange seen;  // of all columns: one proof for them takes a quarter of the instructions
-#else
-    u32 largest[COLUMNS] = {};
-    int window[COLUMNS] = {};
-#endif
     int log;
+#else
+    exact::DoubleSum sums[COLUMNS];
+#endif
 
-    __device__ ColumnSums(const Code* data, i64 stride, const u32* rows, int count)
-        : log(ELEMENT == BINARY64 ? exact::logarithm(ROWS) : 32 - __clz(count > 1 ? count - 1 : 0)) {
-        bool is_first = true;
+    __device__ ColumnSums(const Code* data, i64 stride, const u32* rows, int count) {
 #pragma unroll 1
-        for (int row = 0; row < count || is_first; row += ROWS, is_first = false) {
+        for (int row = 0; row < count; row += ROWS) {
             Vector x[ROWS];
 #pragma unroll
             for (int i = 0; i < ROWS; ++i) {
                 x[i].words = make_uint4(0, 0, 0, 0);
                 if (row + i < count) x[i] = numbers_at(data + rows[row + i] * stride);
             }
-#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
 #pragma unroll
             for (int i = 0; i < ROWS; ++i)
 #pragma unroll
-                for (int c = 0; c < COLUMNS; ++c) {
-                    if (c % 2 == 0) seen.see(x[i].word[c / 2]);
-                    sums[c] += exact::moved(x[i].word[c / 2], c % 2);
-                }
-#else
-#pragma unroll
-            for (int c = 0; c < COLUMNS; ++c) {
-                if (is_first) {
-                    u32 found = 0;
-#pragma unroll
-                    for (int i = 0; i < ROWS; ++i) found = max(found, exact::magnitude_of(x[i], c));
-                    window[c] = exact::Cut::clamped(exact::window_of(exact::field_of(found), exact::HEADROOM), log);
-                }
-                if (is_first || ELEMENT == BINARY64) sums[c].begin(window[c], log);
-#pragma unroll
-                for (int i = 0; i < ROWS; ++i) {
-                    largest[c] = max(largest[c], exact::magnitude_of(x[i], c));
-                    sums[c].add(x[i].codes[c]);
-                }
-                if (ELEMENT == BINARY64) sums[c].empty(window[c], log);
-            }
-#endif
+                for (int c = 0; c < COLUMNS; ++c) add(x[i], c);
         }
-#if ELEMENT == BINARY32
-#pragma unroll
-        for (int c = 0; c < COLUMNS; ++c) sums[c].empty(window[c], log);
+#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+        log = 32 - __clz(count > 1 ? count - 1 : 0);
 #endif
     }
 
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+    __device__ void add(const Vector& x, int c) {
+        if (c % 2 == 0) seen.see(x.word[c / 2]);
+        sums[c] += exact::moved(x.word[c / 2], c % 2);
+    }
     __device__ bool proved(int) const { return seen.fits(log); }
-    __device__ exact::Parts parts(int c) const { return exact::parts_of(sums[c], seen); }
     // Two numbers whose sum it is.
     __device__ double2 pair(int c) const { return {sums[c] * exact::UP, 0}; }
-#else
-    __device__ exact::Parts parts(int c) const { return sums[c].parts(window[c], log, exact::field_of(largest[c])); }
-    __device__ bool proved(int c) const { return parts(c).proved; }
-    __device__ double2 pair(int c) const {
-        const exact::Parts sum = parts(c);
-        if (sum.exponent < -1022 || sum.exponent + sum.shift > 900) return {__longlong_as_double(~0ll), 0};
-        return {static_cast<double>(sum.high) * exact::power(sum.exponent + sum.shift), static_cast<double>(sum.low) * exact::power(sum.exponent)};
+    __device__ bool store_mean(int c, int count, void* out) const {
+        exact::store_sum(exact::parts_of(sums[c], seen), count, out, TARGET);
+        return true;
     }
+#else
+    __device__ void add(const Vector& x, int c) { sums[c].add(to_binary64(x.codes[c])); }
+    __device__ bool proved(int c) const { return !sums[c].leftover && sums[c].high - sums[c].high == 0; }
+    __device__ double2 pair(int c) const { return {sums[c].high, sums[c].low}; }
+    __device__ bool store_mean(int c, int count, void* out) const { return exact::store_double_sum(sums[c], count, out, TARGET); }
 #endif
 };
 
@@ -119,18 +110,6 @@ __device__ inline Share share_of(const ListedRows& p, i64 slot, i64 unit, i64 sk
     const i64 column = unit * COLUMNS, first = p.edges[slot] + skipped;
     return {column, first, static_cast<int>(min(p.edges[slot + 1] - first, p.most)), static_cast<const Code*>(p.data) + column};
 }
-
-constexpr finish::Target TARGET = static_cast<finish::Target>(RESULT);
-
-#if RESULT == 3
-typedef u64 ResultCode;
-#elif RESULT == 2
-typedef u32 ResultCode;
-#else
-typedef u16 ResultCode;
-#endif
-
-constexpr ResultCode NO_NUMBER = static_cast<ResultCode>(~ResultCode(0)) >> 1;
 
 // Called by a whole warp: of the lanes that have some left, one after another, whole sums of columns in limbs.
 __device__ inline void sum_what_is_left(const ListedRows& p, u32 left, i64 slot, i64 column, i64* limbs) {
@@ -188,18 +167,32 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
             for (u32 i = 0; i < pieces; ++i) p.pieces[first + i] = {static_cast<u32>(slot), i};
         }
     } else if (is_there) {
-        const ColumnSums own(share.data, p.stride, p.rows + share.first, share.count);
         Results results;
+        if (count <= 1) {
+            Vector x;
+            x.words = make_uint4(0, 0, 0, 0);
+            if (count == 1) x = numbers_at(share.data + p.rows[share.first] * p.stride);
 #pragma unroll
-        for (int c = 0; c < COLUMNS; ++c) {
-            if (MEAN && count == 0)
-                results.codes[c] = NO_NUMBER;
-            else if (!own.proved(c))
-                left |= 1u << c;
-            else if (MEAN)
-                exact::store_sum(own.parts(c), static_cast<u32>(count), &results.codes[c], TARGET);
-            else
-                exact::store_lane_sum(own.sums[c], own.parts(c), 1, &results.codes[c], TARGET);
+            for (int c = 0; c < COLUMNS; ++c) {
+                if (MEAN && count == 0)
+                    results.codes[c] = NO_NUMBER;
+                else
+                    finish::store_rounded(&results.codes[c], to_binary64(x.codes[c]), TARGET);
+            }
+        } else {
+            const ColumnSums own(share.data, p.stride, p.rows + share.first, share.count);
+#pragma unroll
+            for (int c = 0; c < COLUMNS; ++c) {
+                bool done = own.proved(c);
+                const double2 sum = own.pair(c);
+                if (done && MEAN)
+                    done = own.store_mean(c, share.count, &results.codes[c]);
+                else if (done && exact::PLAIN)
+                    finish::store_rounded(&results.codes[c], sum.x, TARGET);
+                else if (done)
+                    exact::store_doubles(sum.x, sum.y, &results.codes[c], TARGET);
+                left |= static_cast<u32>(!done) << c;
+            }
         }
         store(results, finish::place(p.out, slot * p.columns + share.column, TARGET));
     }
@@ -218,7 +211,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         const ColumnSums own(share.data, p.stride, p.rows + share.first, share.count);
         double2* const to = reinterpret_cast<double2*>(p.sums) + item * p.columns + share.column;
 #pragma unroll
-        for (int c = 0; c < COLUMNS; ++c) to[c] = own.proved(c) ? own.pair(c) : double2{__longlong_as_double(~0ll), 0};
+        for (int c = 0; c < COLUMNS; ++c)
+            to[c] = own.proved(c) ? own.pair(c) : double2{__longlong_as_double(~0ll), 0};
     }
 }
 

@@ -13,6 +13,7 @@
 //   WIDE     1: indices have 64 bits; 0: 32
 //   BYTES    of a number; 0: places are sorted, of 4 bytes
 //   ITEMS    numbers of a thread
+//   ALONE    1: there is one pass, whose digits are the slots
 
 #include "device/warp/warp_scan.cuh"
 
@@ -95,17 +96,20 @@ __device__ inline void rank(const SlotSort& p, const OwnSlots& own, u32 (&counts
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) count_digits(const __grid_constant__ SlotSort p) {
-    __shared__ u32 counts[WARPS][DIGITS];
+    __shared__ u32 counts[DIGITS];
+    counts[threadIdx.x] = 0;
+    __syncthreads();
     const OwnSlots own(p);
 #if FIRST
     for (int i = 0; i < ITEMS; ++i)
         if (own.place(i) < p.n && !own.is_there(i)) atomicMax(p.wrong, static_cast<u64>(p.n - own.place(i)));
 #endif
-    u32 ranks[ITEMS];
-    rank(p, own, counts, ranks);
-    u32 total = 0;
-    for (int i = 0; i < WARPS; ++i) total += counts[i][threadIdx.x];
-    p.counts[threadIdx.x * p.tiles + blockIdx.x] = total;
+    // Lanes that add to one counter wait for each other, 32 of them for less time than ballots would take.
+#pragma unroll
+    for (int i = 0; i < ITEMS; ++i)
+        if (own.is_there(i)) atomicAdd(counts + own.digit(p, i), 1u);
+    __syncthreads();
+    p.counts[threadIdx.x * p.tiles + blockIdx.x] = counts[threadIdx.x];
 }
 
 union Tile {
@@ -167,7 +171,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) sort_by_digit(const __grid
         if (at >= count) continue;
         const u32 slot = tile.slots[at];
         to[i] = begins[slot >> p.shift & (DIGITS - 1)] + at;
-        p.to[to[i]] = slot;
+        if (!ALONE) p.to[to[i]] = slot;
     }
     __syncthreads();
 #pragma unroll
@@ -184,6 +188,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) sort_by_digit(const __grid
 extern "C" __global__ void __launch_bounds__(THREADS) begin_of_slots(const __grid_constant__ SlotSort p) {
     const i64 slot = static_cast<i64>(blockIdx.x) * THREADS + threadIdx.x;
     if (slot > p.slots) return;
+#if ALONE
+    p.edges[slot] = slot == 0 ? 0 : p.sums[slot * p.tiles - 1];
+#else
     u32 first = 0, last = *p.there;  // the first number of this slot or a higher one is among these
     while (first < last) {
         const u32 middle = (first + last) / 2;
@@ -193,4 +200,5 @@ extern "C" __global__ void __launch_bounds__(THREADS) begin_of_slots(const __gri
             last = middle;
     }
     p.edges[slot] = first;
+#endif
 }
