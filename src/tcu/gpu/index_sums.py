@@ -73,6 +73,7 @@ ListedRows = struct("ListedRows", """
     const i64* edges;          // where each slot begins in the list, and the end of the last
     const u32* rows;           // the list
     void* out;
+    i64 shift;                 // the logarithm of a slot's lanes, if they are a power of two, else -1
     i64 most;                  // rows of a piece; a slot of more is long
     u32* items;                // the number of pieces of long slots, zero at first
     u32* longs;                // of long slots, zero at first
@@ -203,20 +204,22 @@ def rows_recipe(
     multiple of 16 bytes.
     """
     unit = math.gcd(LOAD // element.dtype.itemsize if aligned else 1, columns, stride)
-    loads = 4 if n > 2 * slots else 2
-    resident = _RESIDENT[element.dtype.itemsize]
+    lanes = columns // unit
+    shift = lanes.bit_length() - 1 if lanes & (lanes - 1) == 0 else -1
+    loads, together = (4, 1) if n > 2 * slots else (2, 4)
+    resident = _RESIDENT[element.dtype.itemsize] if together == 1 else 3
     macros = {
         "ELEMENT": ELEMENTS[element.name], "LAYOUT": "ALIGNED", "TERM": "VALUE", "THREADS": _THREADS, "UNROLL": 1,
-        "RESIDENT": resident, "COLUMNS": unit, "ROWS": loads, "RESULT": TARGETS[target.name],
+        "RESIDENT": resident, "COLUMNS": unit, "ROWS": loads, "SLOTS": together, "RESULT": TARGETS[target.name],
         "MEAN": int(mean),
     }  # fmt: skip
-    problem = ListedRows(0, stride, slots, columns, 0, 0, 0, _MOST_ROWS, 0, 0, 0, 0, 0)
+    problem = ListedRows(0, stride, slots, columns, 0, 0, 0, shift, _MOST_ROWS, 0, 0, 0, 0, 0)
     takes: dict[str, Given] = {
         "data": X, "out": OUT, "edges": (ROOM, 8 * room.edges), "rows": (ROOM, 8 * room.placed), "items": (ROOM, _ITEM_COUNT),
         "longs": (ROOM, _LONG_COUNT), "pieces": (ROOM, 8 * room.pieces), "long_slots": (ROOM, 8 * room.long_slots),
         "sums": (ROOM, 8 * room.sums),
     }  # fmt: skip
-    every = -(-slots * (columns // unit) // _THREADS)
+    every = -(-slots * lanes // (_THREADS * together))
     filled = gpu.multiprocessors * resident
     long = n > _MOST_ROWS
     return Recipe(

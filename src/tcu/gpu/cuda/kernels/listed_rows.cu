@@ -9,6 +9,7 @@
 // Compiled with ELEMENT, LAYOUT ALIGNED (load/array.cuh), THREADS, RESIDENT, UNROLL 1, TERM VALUE, and
 //   COLUMNS  of a lane: what it loads at once, up to 16 bytes
 //   ROWS     loads of a lane in flight
+//   SLOTS    of a lane in flight
 //   RESULT   the format of the results, as finish::Target numbers them
 //   MEAN     1: the sums are divided by the numbers of rows
 
@@ -60,9 +61,12 @@ struct ColumnSums {
     exact::DoubleSum sums[COLUMNS];
 #endif
 
-    __device__ ColumnSums(const Code* data, i64 stride, const u32* rows, int count) {
+    // The first of the rows is there already.
+    __device__ ColumnSums(const Vector& ahead, const Code* data, i64 stride, const u32* rows, int count) {
+#pragma unroll
+        for (int c = 0; c < COLUMNS; ++c) add(ahead, c);
 #pragma unroll 1
-        for (int row = 0; row < count; row += ROWS) {
+        for (int row = 1; row < count; row += ROWS) {
             Vector x[ROWS];
 #pragma unroll
             for (int i = 0; i < ROWS; ++i) {
@@ -99,17 +103,25 @@ struct ColumnSums {
 #endif
 };
 
-// Rows of a slot from its first one on, and the slot's columns of a lane.
+// Rows of a slot from one on, up to `most`, and the slot's columns of a lane.
 struct Share {
-    i64 column, first;
-    int count;
     const Code* data;
-};
+    const u32* rows;
+    i64 stride;
+    int count;
 
-__device__ inline Share share_of(const ListedRows& p, i64 slot, i64 unit, i64 skipped = 0) {
-    const i64 column = unit * COLUMNS, first = p.edges[slot] + skipped;
-    return {column, first, static_cast<int>(min(p.edges[slot + 1] - first, p.most)), static_cast<const Code*>(p.data) + column};
-}
+    __device__ Share(const ListedRows& p, i64 slot, i64 unit, i64 skipped = 0)
+        : data(static_cast<const Code*>(p.data) + unit * COLUMNS), rows(p.rows + p.edges[slot] + skipped), stride(p.stride),
+          count(static_cast<int>(min(p.edges[slot + 1] - p.edges[slot] - skipped, p.most + 1))) {}
+
+    __device__ Vector first_row() const {
+        Vector x;
+        x.words = make_uint4(0, 0, 0, 0);
+        if (count > 0) x = numbers_at(data + *rows * stride);
+        return x;
+    }
+    __device__ ColumnSums sums(const Vector& ahead) const { return ColumnSums(ahead, data, stride, rows, count); }
+};
 
 // Called by a whole warp: of the lanes that have some left, one after another, whole sums of columns in limbs.
 __device__ inline void sum_what_is_left(const ListedRows& p, u32 left, i64 slot, i64 column, i64* limbs) {
@@ -135,68 +147,88 @@ union Results {
     ResultCode codes[COLUMNS];
     u64 wide[(COLUMNS * sizeof(ResultCode) + 7) / 8];
     u32 words[(COLUMNS * sizeof(ResultCode) + 3) / 4];
+
+    // Returns the columns without a proof.
+    __device__ u32 of(const Share& share, const Vector& ahead) {
+        u32 left = 0;
+        if (share.count <= 1) {
+#pragma unroll
+            for (int c = 0; c < COLUMNS; ++c) {
+                if (MEAN && share.count == 0)
+                    codes[c] = NO_NUMBER;
+                else
+                    finish::store_rounded(&codes[c], to_binary64(ahead.codes[c]), TARGET);
+            }
+            return 0;
+        }
+        const ColumnSums own = share.sums(ahead);
+#pragma unroll
+        for (int c = 0; c < COLUMNS; ++c) {
+            bool done = own.proved(c);
+            const double2 sum = own.pair(c);
+            if (done && MEAN)
+                done = own.store_mean(c, share.count, &codes[c]);
+            else if (done && exact::PLAIN)
+                finish::store_rounded(&codes[c], sum.x, TARGET);
+            else if (done)
+                exact::store_doubles(sum.x, sum.y, &codes[c], TARGET);
+            left |= static_cast<u32>(!done) << c;
+        }
+        return left;
+    }
+
+    __device__ void store(void* to) const {
+        constexpr int STORED = COLUMNS * sizeof(ResultCode);
+        if constexpr (STORED % 16 == 0) {
+#pragma unroll
+            for (int i = 0; i < STORED / 16; ++i) static_cast<ulonglong2*>(to)[i] = ulonglong2{wide[2 * i], wide[2 * i + 1]};
+        } else if constexpr (STORED == 8) {
+            *static_cast<u64*>(to) = wide[0];
+        } else if constexpr (STORED == 4) {
+            *static_cast<u32*>(to) = words[0];
+        } else {
+            *static_cast<ResultCode*>(to) = codes[0];
+        }
+    }
 };
 
-__device__ inline void store(const Results& results, void* to) {
-    constexpr int STORED = COLUMNS * sizeof(ResultCode);
-    if constexpr (STORED % 16 == 0) {
-#pragma unroll
-        for (int i = 0; i < STORED / 16; ++i) static_cast<ulonglong2*>(to)[i] = ulonglong2{results.wide[2 * i], results.wide[2 * i + 1]};
-    } else if constexpr (STORED == 8) {
-        *static_cast<u64*>(to) = results.wide[0];
-    } else if constexpr (STORED == 4) {
-        *static_cast<u32*>(to) = results.words[0];
-    } else {
-        *static_cast<ResultCode*>(to) = results.codes[0];
-    }
+__device__ __noinline__ void list_pieces(const ListedRows& p, u32 slot) {
+    const i64 count = p.edges[slot + 1] - p.edges[slot];
+    const u32 pieces = static_cast<u32>((count + p.most - 1) / p.most), first = atomicAdd(p.items, pieces);
+    p.long_slots[atomicAdd(p.longs, 1u)] = {slot, first};
+    for (u32 i = 0; i < pieces; ++i) p.pieces[first + i] = {slot, i};
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS))
     listed_rows(const __grid_constant__ ListedRows p) {
     __shared__ i64 all_limbs[exact::WARPS][exact::WORDS];
-    const i64 units = p.columns / COLUMNS, number = static_cast<i64>(blockIdx.x) * THREADS + threadIdx.x;
-    const bool is_there = number < p.slots * units;
-    const i64 slot = is_there ? number / units : 0, unit = is_there ? number - slot * units : 0;
-    const Share share = share_of(p, slot, unit);
-    const i64 count = p.edges[slot + 1] - share.first;
-    u32 left = 0;  // columns without a proof
-    if (is_there && count > p.most) {
-        if (unit == 0) {  // its pieces
-            const u32 pieces = static_cast<u32>((count + p.most - 1) / p.most), first = atomicAdd(p.items, pieces);
-            p.long_slots[atomicAdd(p.longs, 1u)] = {static_cast<u32>(slot), first};
-            for (u32 i = 0; i < pieces; ++i) p.pieces[first + i] = {static_cast<u32>(slot), i};
-        }
-    } else if (is_there) {
-        Results results;
-        if (count <= 1) {
-            Vector x;
-            x.words = make_uint4(0, 0, 0, 0);
-            if (count == 1) x = numbers_at(share.data + p.rows[share.first] * p.stride);
+    const i64 units = p.columns / COLUMNS, first = static_cast<i64>(blockIdx.x) * THREADS * SLOTS + threadIdx.x;
+    const auto slot_of = [&](int s) {
+        const i64 number = first + s * THREADS;
+        return p.shift >= 0 ? number >> p.shift : number / units;
+    };
+    const auto share_of = [&](i64 slot, int s) { return Share(p, slot, first + s * THREADS - slot * units); };
+    // The first rows of all slots are on their way before one of them is used: a slot takes three loads, one after another.
+    Vector ahead[SLOTS];
 #pragma unroll
-            for (int c = 0; c < COLUMNS; ++c) {
-                if (MEAN && count == 0)
-                    results.codes[c] = NO_NUMBER;
-                else
-                    finish::store_rounded(&results.codes[c], to_binary64(x.codes[c]), TARGET);
-            }
-        } else {
-            const ColumnSums own(share.data, p.stride, p.rows + share.first, share.count);
+    for (int s = 0; s < SLOTS; ++s)
+        if (const i64 slot = slot_of(s); slot < p.slots) ahead[s] = share_of(slot, s).first_row();
 #pragma unroll
-            for (int c = 0; c < COLUMNS; ++c) {
-                bool done = own.proved(c);
-                const double2 sum = own.pair(c);
-                if (done && MEAN)
-                    done = own.store_mean(c, share.count, &results.codes[c]);
-                else if (done && exact::PLAIN)
-                    finish::store_rounded(&results.codes[c], sum.x, TARGET);
-                else if (done)
-                    exact::store_doubles(sum.x, sum.y, &results.codes[c], TARGET);
-                left |= static_cast<u32>(!done) << c;
+    for (int s = 0; s < SLOTS; ++s) {
+        const i64 slot = slot_of(s), unit = first + s * THREADS - slot * units;
+        u32 left = 0;  // columns without a proof
+        if (slot < p.slots) {
+            const Share share = share_of(slot, s);
+            if (share.count > p.most) {
+                if (unit == 0) list_pieces(p, static_cast<u32>(slot));
+            } else {
+                Results results;
+                left = results.of(share, ahead[s]);
+                results.store(finish::place(p.out, slot * p.columns + unit * COLUMNS, TARGET));
             }
         }
-        store(results, finish::place(p.out, slot * p.columns + share.column, TARGET));
+        sum_what_is_left(p, left, slot, unit * COLUMNS, all_limbs[threadIdx.x / WARP]);
     }
-    sum_what_is_left(p, left, slot, share.column, all_limbs[threadIdx.x / WARP]);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS))
@@ -207,9 +239,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         const i64 item = number / across, unit = (number - item * across) * WARP + threadIdx.x % WARP;
         const ListedPiece piece = p.pieces[item];
         if (unit >= units) continue;
-        const Share share = share_of(p, piece.slot, unit, piece.number * p.most);
-        const ColumnSums own(share.data, p.stride, p.rows + share.first, share.count);
-        double2* const to = reinterpret_cast<double2*>(p.sums) + item * p.columns + share.column;
+        Share share(p, piece.slot, unit, piece.number * p.most);
+        share.count = static_cast<int>(min(static_cast<i64>(share.count), p.most));
+        const ColumnSums own = share.sums(share.first_row());
+        double2* const to = reinterpret_cast<double2*>(p.sums) + item * p.columns + unit * COLUMNS;
 #pragma unroll
         for (int c = 0; c < COLUMNS; ++c)
             to[c] = own.proved(c) ? own.pair(c) : double2{__longlong_as_double(~0ll), 0};
