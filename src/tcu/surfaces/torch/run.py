@@ -15,7 +15,7 @@ import torch
 from tcu.engines import host, library_integers, load_cuda
 from tcu.errors import ParameterError
 from tcu.formats.format import named_format
-from tcu.formats.tensor import check_data, host_view, is_tensor, plain_view, tensor_of
+from tcu.formats.tensor import host_view, is_tensor, plain_view, tensor_of
 from tcu.ops.info import scan_info
 from tcu.ops.layout import Ragged, check_line, scan_axis
 from tcu.ops.operation import OPERATIONS, Call, Operation
@@ -53,10 +53,11 @@ def run(call: Call) -> Any:
         if not all(map(is_tensor, call.arrays)):
             check_arrays(call.arrays)
         return _recorded(call)
-    x, others = call.arrays[0], [call.arrays[-1]]
-    if isinstance(call.layout, Ragged) and is_tensor(call.layout.offsets):
-        others.append(call.layout.offsets)
-    if not any(is_watched(x, each) for each in others):
+    x, layout = call.arrays[0], call.layout
+    watched = is_watched(x, call.arrays[-1])
+    if isinstance(layout, Ragged) and is_tensor(layout.offsets):
+        watched = watched or is_watched(x, layout.offsets)
+    if not watched:
         if call.out is None and not call.return_info and call.progress is None and x.is_cuda:
             return _quickly(call)
         result, info = _executed(call)
@@ -140,13 +141,11 @@ def _of_integers(call: Call) -> Any:
 
 
 def _executed(call: Call) -> tuple[Any, Any]:
-    form, x, out = form_of(call.operation, type(call.layout)), call.arrays[0], call.out
-    layout = call.layout
+    operation, arrays, layout, options, out, return_info, progress = call
+    form, x = form_of(operation, type(layout)), arrays[0]
     if not isinstance(layout, Ragged):
         form.arguments(layout, x)  # which looks at the axes
-    check_arrays(call.arrays)
-    for name, each in zip(("x", "y"), call.arrays, strict=False):
-        check_data(each, name)
+    check_arrays(arrays, data=True)
     if out is not None:
         if isinstance(layout, Ragged):
             layout = Ragged(*form.arguments(layout, x))
@@ -155,10 +154,10 @@ def _executed(call: Call) -> tuple[Any, Any]:
         result, info = load_cuda().execute(call._replace(layout=layout))
     else:
         view = plain_view(x, "x")
-        y = call.arrays[-1]
-        views = (view,) if len(call.arrays) == 1 else (view, view if y is x else plain_view(y, "y"))
+        y = arrays[-1]
+        views = (view,) if len(arrays) == 1 else (view, view if y is x else plain_view(y, "y"))
         place = None if out is None else host_view(out, "out")
-        result, info = host.execute(Call(call.operation, views, layout, call.options, place, *call[5:]))
+        result, info = host.execute(Call(operation, views, layout, options, place, return_info, progress))
         result = tensor_of(result) if out is None else out
     if out is not None and not out.is_inference():
         torch.autograd.graph.increment_version(out)
