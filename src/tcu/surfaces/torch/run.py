@@ -17,7 +17,7 @@ from tcu.errors import ParameterError
 from tcu.formats.format import named_format
 from tcu.formats.tensor import host_view, is_tensor, plain_view, tensor_of
 from tcu.ops.info import scan_info
-from tcu.ops.layout import Ragged, check_line, scan_axis
+from tcu.ops.layout import Along, Ragged, check_line, scan_axis
 from tcu.ops.operation import OPERATIONS, Call, Operation
 from tcu.ops.options import OPTIONS, defaults
 from tcu.ops.request import ScanRequest
@@ -58,7 +58,7 @@ def run(call: Call) -> Any:
     if isinstance(layout, Ragged) and is_tensor(layout.offsets):
         watched = watched or is_watched(x, layout.offsets)
     if not watched:
-        if call.out is None and not call.return_info and call.progress is None and x.is_cuda:
+        if x.is_cuda and call.out is None and not call.return_info and call.progress is None:
             return _quickly(call)
         result, info = _executed(call)
         return (result, info) if call.return_info else result
@@ -142,11 +142,12 @@ def _of_integers(call: Call) -> Any:
 
 def _executed(call: Call) -> tuple[Any, Any]:
     operation, arrays, layout, options, out, return_info, progress = call
-    form, x = form_of(operation, type(layout)), arrays[0]
-    if not isinstance(layout, Ragged):
-        form.arguments(layout, x)  # which looks at the axes
+    x = arrays[0]
+    if isinstance(layout, Along):
+        form_of(operation, Along).arguments(layout, x)  # which looks at the axes
     check_arrays(arrays, data=True)
     if out is not None:
+        form = form_of(operation, type(layout))
         if isinstance(layout, Ragged):
             layout = Ragged(*form.arguments(layout, x))
         check_out(out, x, form.shape(x, layout))
