@@ -12,6 +12,7 @@ import json
 import math
 import os
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,37 +109,62 @@ def numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> npt.NDArray[np.f
     return x
 
 
-def call(*arguments: str) -> None:
+def call(*arguments: str, operation: str = "cumsum") -> None:
     from tcu.cli.app import app
 
-    app(["cumsum", *arguments], standalone_mode=False)
+    app([operation, *arguments], standalone_mode=False)
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow(2)
+@pytest.mark.parametrize("operation", ["cumsum", "fcumsum"])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_files_have_the_bits_of_one_array(
-    numbers: npt.NDArray[np.float64], exclusive: bool, reverse: bool
+    numbers: npt.NDArray[np.float64], operation: str, exclusive: bool, reverse: bool
 ) -> None:
+    function = getattr(tcu, operation)
     flags = [name for name, given in (("--exclusive", exclusive), ("--reverse", reverse)) if given]
     options: Any = {"exclusive": exclusive, "reverse": reverse}
     for memory in ("64M", "2G"):
-        call("part-*.npy", "-o", "sums.npy", "--memory", memory, *flags)
-        assert np.load("sums.npy").tobytes() == tcu.cumsum(numbers, **options).tobytes()
-    call("part-*.npy", "-o", "narrow.npy", "--input-dtype", "float32", "--dtype", "float16", *flags)
+        call("part-*.npy", "-o", "sums.npy", "--memory", memory, *flags, operation=operation)
+        assert np.load("sums.npy").tobytes() == function(numbers, **options).tobytes()
+    given = ("-o", "narrow.npy", "--input-dtype", "float32", "--dtype", "float16", *flags)
+    call("part-*.npy", *given, operation=operation)
     with np.errstate(over="ignore"):
-        wanted = tcu.cumsum(numbers.astype(np.float32), dtype="float16", **options)
+        wanted = function(numbers.astype(np.float32), dtype="float16", **options)
     assert np.load("narrow.npy").tobytes() == wanted.tobytes()
 
 
+def test_exact_sums_in_files_go_through_inf_and_cancel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What binary64 loses on the way, and what is no number, from one piece to the next."""
+    from tcu.streams import passes
+
+    length = PIECE
+    monkeypatch.setattr(passes, "_PIECE", 8 * PIECE)
+    x = np.zeros(3 * length + 5)
+    x[[0, 1, length, length + 1]] = 1e308, 1e-300, 1e308, -1e308
+    x[[2 * length, 2 * length + 9, 3 * length]] = -1e308, np.inf, -np.inf
+    np.save(tmp_path / "x.npy", x)
+    tcu.streams.fcumsum(tmp_path / "x.npy", out=tmp_path / "sums.npy")
+    found = np.load(tmp_path / "sums.npy")
+    assert found.tobytes() == tcu.fcumsum(x).tobytes()
+    assert found[[length, length + 1, 2 * length, 2 * length + 9]].tolist() == [np.inf, 1e308, 1e-300, np.inf]
+    assert np.isnan(found[3 * length :]).all()
+
+
+@pytest.mark.parametrize("operation", ["cumsum", "fcumsum"])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_files_go_on_where_they_were(
-    numbers: npt.NDArray[np.float64], monkeypatch: pytest.MonkeyPatch, reverse: bool
+    numbers: npt.NDArray[np.float64], monkeypatch: pytest.MonkeyPatch, operation: str, reverse: bool
 ) -> None:
-    from tcu.streams import scans
+    from tcu.streams import passes, scans
 
+    monkeypatch.setattr(passes, "_PIECE", 8 * PIECE)
+    into = partial(call, operation=operation)
     flags = ["--reverse"] if reverse else []
-    wanted = tcu.cumsum(numbers, reverse=reverse).tobytes()
+    wanted = getattr(tcu, operation)(numbers, reverse=reverse).tobytes()
     written: list[int] = []
     write = scans.ScanFile.write
 
@@ -161,27 +187,27 @@ def test_files_go_on_where_they_were(
         *flags,
     ]
     with pytest.raises(DataFileError, match="the disk is full"):
-        call(*arguments)
+        into(*arguments)
     assert not Path("sums.npy").exists()
-    call(*arguments)
+    into(*arguments)
     places = [0, PIECE, 2 * PIECE, 3 * PIECE]
     if reverse:
         places = [max(0, numbers.size - PIECE - place) for place in places]
     assert written == [*places[:2], -1, *places[2:]]
     assert np.load("sums.npy").tobytes() == wanted
-    call(*arguments)  # finished already
+    into(*arguments)  # finished already
     assert np.load("sums.npy").tobytes() == wanted
     assert not Path("sums.npy.part").exists()
     Path("sums.npy").write_bytes(Path("sums.npy").read_bytes()[:-8])
     with pytest.raises(
         DataFileError, match=r"sums.npy.part, which the checkpoint continues, has .* bytes and"
     ):
-        call(*arguments)
+        into(*arguments)
     Path("sums.npy.part").unlink()
     with pytest.raises(DataFileError, match=r"sums.npy.part, which the checkpoint continues, is not there"):
-        call(*arguments)
+        into(*arguments)
     with pytest.raises(DataFileError, match="with other output"):
-        call("part-*.npy", "-o", "other.npy", "--checkpoint", "state.json", *flags)
+        into("part-*.npy", "-o", "other.npy", "--checkpoint", "state.json", *flags)
 
 
 def test_what_carries_keep_goes_through_a_file() -> None:

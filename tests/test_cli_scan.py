@@ -1,4 +1,4 @@
-"""Contract of ``tcu cumsum``: the file that it writes holds what ``tcu.cumsum`` gives for the numbers of the other.
+"""Contract of ``tcu cumsum`` and ``fcumsum``: the file that they write holds what the function of that name gives for the other's numbers.
 
 Nothing is written where something is refused, and every refusal is one line that names the next step.
 """
@@ -24,10 +24,10 @@ def run(capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
 
-    def call(*arguments: Any, stdin: bytes | None = None) -> tuple[int, str, str]:
+    def call(*arguments: Any, operation: str = "cumsum", stdin: bytes | None = None) -> tuple[int, str, str]:
         if stdin is not None:
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        code = main(["cumsum", *(str(argument) for argument in arguments)])
+        code = main([operation, *(str(argument) for argument in arguments)])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -78,6 +78,29 @@ def test_what_is_printed(run: Any) -> None:
     assert all(
         word in out for word in ("tcu cumsum", "Example", "--json", "--exclusive", "--reverse", "--axis")
     )
+
+
+def test_exact_running_sums_have_no_plan(run: Any) -> None:
+    x = np.array([[1, 2.0**-53, 2.0**-53], [1e308, 1e308, -1e308]])
+    np.save("x.npy", x)
+    code, out, err = run("x.npy", "--axis", 1, "-o", "y.npy", operation="fcumsum")
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "x.npy: 2 × 3 of float64, along axis 1",
+        "2 × 3 sums, each rounded once from the exact one",
+        "y.npy: 2 × 3 of float64",
+    ]
+    assert np.load("y.npy").tolist() == [[1, 1, 1 + 2.0**-52], [1e308, np.inf, 1e308]]
+    code, out, err = run("x.npy", "-o", "y.npy", "--exclusive", "--json", operation="fcumsum")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == {
+        "shape": [2, 3], "dtype": "float64", "axis": None, "exclusive": True, "reverse": False, "n": 6, "rows": 1,
+        "output": "y.npy", "result_shape": [6], "result_dtype": "float64", "rounded_from": None,
+    }  # fmt: skip
+    assert np.load("y.npy").tobytes() == tcu.fcumsum(x, exclusive=True).tobytes()
+    for option in ("--unit", "--variant", "--chain", "--accumulator"):
+        assert f"no such option: {option}" in run("x.npy", "-o", "y.npy", option, "1", operation="fcumsum")[2]
+    assert "--gpu: the running sums" in run("x.npy", "-o", "y.npy", "--gpu", operation="fcumsum")[2]
 
 
 def test_other_files_and_formats(run: Any) -> None:

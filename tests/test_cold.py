@@ -167,6 +167,7 @@ COMMANDS = {
     "sum along an axis": "sum m.npy --axis -1 -o sums.npy",
     "sum with a checkpoint": "sum x.npy --checkpoint state.json",
     "cumsum": "cumsum x.npy -o running.npy",
+    "fcumsum": "fcumsum x.npy -o running.npy",
     "cumsum from the end": "cumsum x.npy -o running.npy --reverse --exclusive",
     "cumsum along an axis": "cumsum m.npy --axis 0 -o running.npy",
     "compare": "compare small.npy",

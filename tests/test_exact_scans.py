@@ -230,11 +230,8 @@ def test_what_is_not_there_is_refused() -> None:
     from tcu.engines import load_cuda
     from tcu.ops import FCUMSUM, Call
     from tcu.ops.layout import Along
-    from tcu.streams.surface import run_on_files
 
     with pytest.raises(
         ParameterError, match="fcumsum has no kernel for GPUs: pass an array in the host's memory"
     ):
         load_cuda().execute(Call(FCUMSUM, (np.ones(3),), Along(0), (False, False, None)))
-    with pytest.raises(ParameterError, match="fcumsum of files is not there: map the file"):
-        run_on_files(FCUMSUM, ("x.npy",), Along(None), out="y.npy")

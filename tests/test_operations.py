@@ -210,13 +210,7 @@ def test_files_have_the_bits_of_arrays_or_are_refused(cell: Any, dtype: Any, tmp
     one_line = layout.axis is None if scan and isinstance(layout, Along) else True
     if not (served.is_served(operation, type(layout), "files") and one_line):
         words = (
-            "of files is not there: map the file"
-            if scan and operation.exact
-            else (
-                "of files takes all numbers, as one line: for axes"
-                if operation.in_parts
-                else "takes whole rows"
-            )
+            "of files takes all numbers, as one line: for axes" if operation.in_parts else "takes whole rows"
         )
         with pytest.raises(ParameterError, match=f"{operation} {words}"):
             run_on_files(operation, tuple(paths), layout)

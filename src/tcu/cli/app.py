@@ -34,6 +34,7 @@ COMMANDS = {
         "scans",
         "Write the running sums of numbers, added in binary64, with the same bits on every machine.",
     ),
+    "fcumsum": ("scans", "Write the running sums of numbers, each rounded once from the exact sum."),
     "compare": ("sums", "Sum a file on several units by several variants, side by side."),
     "units": ("catalogue", "List the matrix units of the catalogue, or all that is known about one."),
     "explain": (

@@ -12,6 +12,7 @@ from tcu.units import Unit
 __all__ = [
     "cumsum",
     "dot",
+    "fcumsum",
     "fdot",
     "fmean",
     "fnorm",
@@ -108,6 +109,45 @@ def dot(
     ------
     TcuError:
         Files that cannot be read; numbers and options that :func:`tcu.dot` refuses.
+    """
+
+def fcumsum(
+    x: Any,
+    *,
+    exclusive: bool = False,
+    reverse: bool = False,
+    dtype: npt.DTypeLike | Any = None,
+    out: str | os.PathLike[str],
+    memory: int = 1073741824,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Any:
+    """:func:`tcu.fcumsum` of all numbers of files, as one line, read once: the same bits.
+
+    Parameters
+    ----------
+    x:
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or a
+        :class:`Source`.
+    exclusive, reverse, dtype:
+        As in :func:`tcu.fcumsum`.
+    out:
+        The .npy file that takes the running sums; one that is there is replaced, an input never.
+    memory:
+        Bytes for what is read and worked on.
+    checkpoint:
+        A file that keeps how far the pass has come, and from which it goes on.
+    progress:
+        Called with the number of elements just finished.
+
+    Returns
+    -------
+    None: they are in ``out``.
+
+    Raises
+    ------
+    TcuError:
+        Files that cannot be read; numbers and options that :func:`tcu.fcumsum` refuses.
     """
 
 def fdot(

@@ -1,12 +1,13 @@
 """Scans of numbers of any length, from files into a file: read once, written once, resumable.
 
-By the plan of :func:`tcu.cumsum`, so the bits are those of one array.
+By the plan of :func:`tcu.cumsum`, or exactly as :func:`tcu.fcumsum`, so the bits are those of one array.
 """
 
 from __future__ import annotations
 
 import io
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,13 +16,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcu.engines.host import exact_scans
 from tcu.errors import DataFileError
 from tcu.formats.format import Format
-from tcu.model.scans import Carries, piece_length, scan_segments
+from tcu.model import scans
+from tcu.model.elements import Elements
+from tcu.ops.exact import Tally, exact_sum
+from tcu.ops.operation import Operation
 from tcu.streams.checkpoint import Checkpoint
 from tcu.streams.passes import Numbers, run
 from tcu.streams.source import Strips
-from tcu.streams.totals import Total
+from tcu.streams.totals import ExactTotal, Total
 from tcu.unfinished import beside, discard, give_name, open_alone
 
 __all__ = ["ScanFile", "scan_into"]
@@ -144,32 +149,40 @@ class ScanFile:
                 self._file.close()
 
 
-class _Scan:
-    """A total that writes as it merges: what is pending are the sums of the plan's levels."""
+class _Scan(ABC):
+    """A total that writes as it merges: what is pending is what comes before the next piece."""
 
     name = "scan"
+    nothing: type[Any]
+    """What comes before the first piece; it goes through a checkpoint."""
 
     def __init__(
         self, file: ScanFile, n: int, element: Format, target: Format, exclusive: bool, reverse: bool
     ) -> None:
         self._file = file
-        self._n, self._element, self._target = n, element, target
-        self._exclusive, self._reverse = exclusive, reverse
-        self._carries = Carries()
+        self._n, self.element, self._target = n, element, target
+        self.exclusive, self._reverse = exclusive, reverse
+        self.before = self.nothing()
+
+    @abstractmethod
+    def length(self, most: int) -> int:
+        """Of pieces; ``most``: as long as the memory allows."""
+
+    @abstractmethod
+    def work(self, start: int, numbers: npt.NDArray[Any], share: None = None) -> Any:
+        """The numbers, and what any thread can find out before their turn comes."""
+
+    @abstractmethod
+    def put(self, share: Any, result: npt.NDArray[Any]) -> None:
+        """Put the running sums of the next piece there; then it comes before."""
 
     def pieces(self, start: int, most: int) -> Iterator[tuple[int, int]]:
-        """The plan's own, whatever the memory."""
-        length = piece_length(self._element)
+        length = self.length(most)
         return ((at, min(at + length, self._n)) for at in range(start, self._n, length))
 
-    def work(self, start: int, numbers: npt.NDArray[Any], share: None = None) -> npt.NDArray[Any]:
-        return numbers.copy()
-
-    def merge(self, start: int, stop: int, share: npt.NDArray[Any]) -> None:
+    def merge(self, start: int, stop: int, share: Any) -> None:
         result = np.empty(stop - start, self._target.dtype)
-        edges = np.array([0, stop - start])
-        total = scan_segments(share, edges, result, self._exclusive, False, self._carries.carry)
-        self._carries.push(total)
+        self.put(share, result)
         if self._reverse:
             self._file.write(self._n - stop, result[::-1])
         else:
@@ -177,18 +190,56 @@ class _Scan:
 
     def state(self) -> Any:
         self._file.sync()  # before anything says that it is there
-        return self._carries.state()
+        return self.before.state()
 
     def restore(self, state: Any) -> None:
-        self._carries.restore(state)
+        self.before.restore(state)
+
+
+class _PlannedScan(_Scan):
+    """In binary64: before a piece come the sums of the plan's levels."""
+
+    nothing = scans.Carries
+
+    def length(self, most: int) -> int:
+        """The plan's own, whatever the memory."""
+        return scans.piece_length(self.element)
+
+    def work(self, start: int, numbers: npt.NDArray[Any], share: None = None) -> npt.NDArray[Any]:
+        return numbers.copy()
+
+    def put(self, share: npt.NDArray[Any], result: npt.NDArray[Any]) -> None:
+        edges = np.array([0, share.size])
+        carry = self.before.carry
+        self.before.push(scans.scan_segments(share, edges, result, self.exclusive, False, carry))
+
+
+class _ExactScan(_Scan):
+    """Each rounded once from the exact sum: before a piece comes that of all numbers there, so any length is right."""
+
+    nothing = ExactTotal
+
+    def length(self, most: int) -> int:
+        return most
+
+    def work(
+        self, start: int, numbers: npt.NDArray[Any], share: None = None
+    ) -> tuple[npt.NDArray[Any], Tally]:
+        return numbers.copy(), exact_sum(numbers, self.element)
+
+    def put(self, share: tuple[npt.NDArray[Any], Tally], result: npt.NDArray[Any]) -> None:
+        (numbers, tally), before = share, self.before.sum.tally
+        n, read = numbers.size, Elements(numbers).read
+        exact_scans.scan_line(n, self.element, read, result, self.exclusive, False, before=before)
+        self.before.merge(0, n, tally)
 
 
 def scan_into(
-    path: Path, numbers: Numbers, element: Format, target: Format, *, exclusive: bool, reverse: bool,
-    memory: int, checkpoint: Checkpoint | None = None, progress: Callable[[int], None] | None = None,
+    operation: Operation, path: Path, numbers: Numbers, element: Format, target: Format, *, exclusive: bool,
+    reverse: bool, memory: int, checkpoint: Checkpoint | None = None, progress: Callable[[int], None] | None = None,
     beside: Sequence[Total] = (),
 ) -> None:  # fmt: skip
-    """Write the running sums of all numbers, in C order, to a .npy file.
+    """Write the running sums of all numbers, in C order, as the operation has them, to a .npy file.
 
     ``element`` is the format of what is read; ``beside``: further totals of
     the same pass.  Raises what :func:`tcu.streams.run` raises; without a
@@ -196,7 +247,8 @@ def scan_into(
     """
     resumed = checkpoint is not None and checkpoint.load() is not None
     file = ScanFile(path, numbers.n, target.dtype, checkpoint is not None, resumed)
-    scan = _Scan(file, numbers.n, element, target, exclusive, reverse)
+    kind = _ExactScan if operation.exact else _PlannedScan
+    scan = kind(file, numbers.n, element, target, exclusive, reverse)
     given = Reversed(numbers) if reverse else numbers
     whole = False
     try:

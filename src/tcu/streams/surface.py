@@ -42,10 +42,6 @@ def run_on_files(
             f"{operation} takes whole rows: map the file, with numpy.load(path, mmap_mode='r'), and give it to tcu itself"
         )
     scan = operation.kind == "scan"
-    if scan and operation.exact:
-        raise ParameterError(
-            f"{operation} of files is not there: map the file, with numpy.load(path, mmap_mode='r'), and give it to tcu itself"
-        )
     if not is_served(operation, type(layout), "files") or (scan and layout != Along(None)):
         raise ParameterError(
             f"{operation} of files takes all numbers, as one line: for axes and segments map the array, with "
@@ -62,7 +58,7 @@ def run_on_files(
     if gpu is not None and "unit" in operation.options:
         options.setdefault("unit", find_gpu(gpu).unit.name)
     given = operation.values(options)
-    if scan:
+    if scan and not operation.exact:
         ScanRequest(*given).check_in_parts("files")
     sources = [x if isinstance(x, Source) else open_files(x, memory=memory) for x in files]
     for remark in (remark for source in sources for remark in source.remarks):
@@ -79,9 +75,9 @@ def run_on_files(
     kept = None if checkpoint is None else Checkpoint(checkpoint, task)
     how: dict[str, Any] = {"memory": memory, "checkpoint": kept, "progress": progress}
     if scan:
-        way = ScanRequest(*given)
+        exclusive, reverse = (operation.option(name, given) for name in ("exclusive", "reverse"))
         return scan_into(
-            Path(out), numbers, element, target, exclusive=way.exclusive, reverse=way.reverse, **how
+            operation, Path(out), numbers, element, target, exclusive=exclusive, reverse=reverse, **how
         )
     run(numbers, totals, gpu=gpu, **how)
     return result_of(operation, numbers.n, totals, target, given)
@@ -116,7 +112,11 @@ _FILES = Surface(
     run_on_files,
     lambda operation: (
         "of all numbers of files, as one line, read once: the same bits"
-        + (", by the default variant alone." if operation.kind == "scan" else ".")
+        + (
+            ", by the default variant alone."
+            if "variant" in operation.options and operation.kind == "scan"
+            else "."
+        )
     ),
     "A path, a folder, a glob or several, as :func:`open_files` takes them; or a\n:class:`Source`.",
     None,

@@ -55,7 +55,8 @@ def run(
         found = _kinds.get(type(x))
         if found is None:
             found = _kinds[type(x)] = _TENSOR if is_tensor(x) else _DASK if is_dask(x) else _PLAIN
-        kind = max(kind, found)
+        if found > kind:  # max takes as long as all the rest here
+            kind = found
     return _RUNNERS[kind](Call(operation, arrays, layout, options, out, return_info, progress))
 
 

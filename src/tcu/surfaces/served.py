@@ -24,8 +24,6 @@ def is_served(operation: Operation, layout: type[Layout], surface: Surface) -> b
         return layout in operation.on_gpu
     if surface in ("Dask", "ranks"):  # segments may begin in one chunk or shard and end in another
         return layout is not Ragged
-    if operation.kind == "scan" and operation.exact:  # a pass over files keeps one number between pieces
-        return surface in ("NumPy", "PyTorch")
     if surface == "files":  # all numbers, as one line
         return layout is (Along if operation.kind == "scan" else Whole)
     if surface == "command line":  # whose files count as one array

@@ -113,9 +113,9 @@ def check_offsets(edges: Any, shape: Sequence[int]) -> None:
 # What is refused.
 
 
-def check_arrays(arrays: Sequence[Any]) -> None:
-    """Raises DtypeError, ShapeError or ParameterError for tensors that cannot be reduced."""
-    if len(arrays) == 1 and _is_ordinary(arrays[0]):
+def check_arrays(arrays: Sequence[Any], data: bool = False) -> None:
+    """Raises DtypeError, ShapeError or ParameterError for tensors that cannot be reduced; with ``data`` also for those without numbers."""
+    if _are_ordinary(arrays[0], arrays[-1]):
         return
     if not all(is_tensor(x) for x in arrays):
         names = ", ".join("PyTorch" if is_tensor(x) else type(x).__module__ for x in arrays)
@@ -133,10 +133,19 @@ def check_arrays(arrays: Sequence[Any]) -> None:
             raise ParameterError(f"x is on {x.device}, y on {y.device}: move both to one device")
         shapes = tuple(x.shape), tuple(y.shape)
         check_alike(shapes, (x.dtype, y.dtype), "with reshape or expand", f"with y.to({x.dtype})")
+    if data:
+        _check_data(arrays)
+
+
+def _are_ordinary(x: Any, y: Any) -> bool:
+    """Whether none of what :func:`check_arrays` refuses is true: most tensors, and of few numbers the checks took a fifth of a sum."""
+    if y is x:
+        return _is_ordinary(x)
+    same = _is_ordinary(x) and _is_ordinary(y) and x.dtype is y.dtype
+    return same and x.device == y.device and x.shape == y.shape
 
 
 def _is_ordinary(x: Any) -> bool:
-    """Whether none of what :func:`check_arrays` refuses is true: most tensors, and of few numbers the checks took a fifth of a sum."""
     return (
         type(x) in PLAIN
         and x.dtype in FLOATS
@@ -149,8 +158,12 @@ def _is_ordinary(x: Any) -> bool:
 def check_numbers(arrays: Sequence[Any]) -> None:
     """Raises ParameterError for tensors that have a shape and no numbers, where nobody could give them any."""
     if not has_watchers():
-        for name, x in zip(("x", "y"), arrays, strict=False):
-            check_data(x, name)
+        _check_data(arrays)
+
+
+def _check_data(arrays: Sequence[Any]) -> None:
+    for name, x in zip(("x", "y"), arrays, strict=False):
+        check_data(x, name)
 
 
 def refuse_details_in_graph(return_info: bool, progress: Any) -> None:

@@ -163,9 +163,11 @@ def shortcut(operation: Operation, arrays: tuple[Any, ...], layout: Layout, opti
     if in_graph():
         return None
     x, other = arrays[0], arrays[-1]
+    if type(x) not in PLAIN or not _on_gpu(x):  # asked first: calls on the host pay for no more than this
+        return None
     if type(layout) is Ragged and is_tensor(layout.offsets):
         other = layout.offsets
-    if is_watched(x, other) or not _on_gpu(x):
+    if is_watched(x, other):
         return None
     key = key_of(operation, arrays, layout, options)
     result = again(key, arrays, layout)

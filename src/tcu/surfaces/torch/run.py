@@ -15,9 +15,9 @@ import torch
 from tcu.engines import host, library_integers, load_cuda
 from tcu.errors import ParameterError
 from tcu.formats.format import named_format
-from tcu.formats.tensor import check_data, host_view, is_tensor, plain_view, tensor_of
+from tcu.formats.tensor import host_view, is_tensor, plain_view, tensor_of
 from tcu.ops.info import scan_info
-from tcu.ops.layout import Ragged, check_line, scan_axis
+from tcu.ops.layout import Along, Ragged, check_line, scan_axis
 from tcu.ops.operation import OPERATIONS, Call, Operation
 from tcu.ops.options import OPTIONS, defaults
 from tcu.ops.request import ScanRequest
@@ -53,11 +53,12 @@ def run(call: Call) -> Any:
         if not all(map(is_tensor, call.arrays)):
             check_arrays(call.arrays)
         return _recorded(call)
-    x, others = call.arrays[0], [call.arrays[-1]]
-    if isinstance(call.layout, Ragged) and is_tensor(call.layout.offsets):
-        others.append(call.layout.offsets)
-    if not any(is_watched(x, each) for each in others):
-        if call.out is None and not call.return_info and call.progress is None and x.is_cuda:
+    x, layout = call.arrays[0], call.layout
+    watched = is_watched(x, call.arrays[-1])
+    if isinstance(layout, Ragged) and is_tensor(layout.offsets):
+        watched = watched or is_watched(x, layout.offsets)
+    if not watched:
+        if x.is_cuda and call.out is None and not call.return_info and call.progress is None:
             return _quickly(call)
         result, info = _executed(call)
         return (result, info) if call.return_info else result
@@ -140,14 +141,13 @@ def _of_integers(call: Call) -> Any:
 
 
 def _executed(call: Call) -> tuple[Any, Any]:
-    form, x, out = form_of(call.operation, type(call.layout)), call.arrays[0], call.out
-    layout = call.layout
-    if not isinstance(layout, Ragged):
-        form.arguments(layout, x)  # which looks at the axes
-    check_arrays(call.arrays)
-    for name, each in zip(("x", "y"), call.arrays, strict=False):
-        check_data(each, name)
+    operation, arrays, layout, options, out, return_info, progress = call
+    x = arrays[0]
+    if isinstance(layout, Along):
+        form_of(operation, Along).arguments(layout, x)  # which looks at the axes
+    check_arrays(arrays, data=True)
     if out is not None:
+        form = form_of(operation, type(layout))
         if isinstance(layout, Ragged):
             layout = Ragged(*form.arguments(layout, x))
         check_out(out, x, form.shape(x, layout))
@@ -155,10 +155,10 @@ def _executed(call: Call) -> tuple[Any, Any]:
         result, info = load_cuda().execute(call._replace(layout=layout))
     else:
         view = plain_view(x, "x")
-        y = call.arrays[-1]
-        views = (view,) if len(call.arrays) == 1 else (view, view if y is x else plain_view(y, "y"))
+        y = arrays[-1]
+        views = (view,) if len(arrays) == 1 else (view, view if y is x else plain_view(y, "y"))
         place = None if out is None else host_view(out, "out")
-        result, info = host.execute(Call(call.operation, views, layout, call.options, place, *call[5:]))
+        result, info = host.execute(Call(operation, views, layout, options, place, return_info, progress))
         result = tensor_of(result) if out is None else out
     if out is not None and not out.is_inference():
         torch.autograd.graph.increment_version(out)

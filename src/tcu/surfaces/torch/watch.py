@@ -38,7 +38,7 @@ def is_watched(x: Any, y: Any) -> bool:
     return not (
         type(x) in PLAIN
         and (y is x or type(y) in PLAIN)
-        and not ((x.requires_grad or y.requires_grad) and wants_gradients())
+        and not ((x.requires_grad or (y is not x and y.requires_grad)) and wants_gradients())
         and not _transforms()
         and not is_mode_on()
     )
