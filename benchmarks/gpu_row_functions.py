@@ -81,6 +81,7 @@ def main() -> None:
             rows.append({
                 "function": name, "dtype": kind, "length": length, "peer": "torch.compile" if is_compiled else "eager",
                 "tcu": ours, "peer_seconds": others, "of_copy": bytes_moved / ours / copied[kind],
+                "tb_per_s": bytes_moved / ours / 1e12, "peer_tb_per_s": bytes_moved / others / 1e12,
             })  # fmt: skip
             print(
                 f"{name:12s} {kind:9s} {length:7d} tcu {bytes_moved / ours / 1e12:5.2f} TB/s ({rows[-1]['of_copy']:.2f} of copying) "

@@ -138,7 +138,19 @@ def _compared(name: str, document: Document) -> Iterator[Point]:
     figures = document["figures"]
     if name == "gpu-sum":
         yield from _whole_sums(name, figures["rows"])
+    if name == "gpu-row-functions":
+        for row in figures["rows"]:
+            what = f"tcu.{row['function']}, {row['dtype']}, rows of {row['length']:,}"
+            yield Point(name, what, row["tb_per_s"], row["peer_tb_per_s"], f"torch, {row['peer']}")
+        return
     for point in figures.get("points", []):
+        if "slots" in point:
+            speeds = {who: row["tb_per_s"] for who, row in point["participants"].items() if "tb_per_s" in row}
+            mine = speeds.pop("tcu")
+            who = max(speeds, key=lambda who: speeds[who], default="")
+            what = f"tcu.index_sum, {point['dtype']}, {_slots(point)}, {point['indices']}"
+            yield Point(name, what, mine, speeds.get(who, 0.0), who)
+            continue
         if "shape" in point and "layout" not in point:
             rates = {
                 who: row["tflop_per_s"] for who, row in point["participants"].items() if "tflop_per_s" in row
@@ -594,6 +606,50 @@ def grouped_rates(found: dict[str, Document]) -> Iterator[str]:
     yield from (*table(("segments", "rows × N × K", *names), rows), "")
 
 
+def index_sums(found: dict[str, Document]) -> Iterator[str]:
+    document = found["gpu-index-sums"]
+    yield from (origin("gpu-index-sums", document), "")
+    yield from (
+        "Microseconds, and TB/s of numbers, indices and results.  PyTorch's atomics and what torch.compile makes of them add in any "
+        "order, other bits in each run; so does `bincount`.", "",
+    )  # fmt: skip
+    points = document["figures"]["points"]
+    names = list(dict.fromkeys(who for point in points for who in point["participants"]))
+    rows = []
+    for point in points:
+        times = (point["participants"].get(who, {}) for who in names)
+        cells = (
+            f"{row['median'] * 1e6:,.0f} ({row['tb_per_s']:.2f})" if "median" in row else "–" for row in times
+        )
+        rows.append((point["dtype"], _slots(point), point["indices"], *cells))
+    yield from (*table(("numbers", "rows × columns → slots", "indices", *names), rows), "")
+
+
+def _slots(point: Document) -> str:
+    return f"{point['n']:,} × {point['columns']:,} → {point['slots']:,}"
+
+
+def row_functions(found: dict[str, Document]) -> Iterator[str]:
+    document = found["gpu-row-functions"]
+    yield from (origin("gpu-row-functions", document), "")
+    yield from (
+        "TB/s of all that must be read and written, the share of a copy's, and PyTorch's; results have the bits of the CPU.", "",
+    )  # fmt: skip
+    figures = document["figures"]["rows"]
+    told: dict[tuple[str, int, str], dict[str, Document]] = {}
+    for row in figures:
+        told.setdefault((row["dtype"], row["length"], row["function"]), {})[row["peer"]] = row
+    rows = [
+        (
+            dtype, f"{length:,}", function,
+            f"{next(iter(of.values()))['tb_per_s']:.2f} ({next(iter(of.values()))['of_copy']:.2f})",
+            *(f"{of[peer]['peer_tb_per_s']:.2f}" if peer in of else "–" for peer in ("eager", "torch.compile")),
+        )
+        for (dtype, length, function), of in told.items()
+    ]  # fmt: skip
+    yield from (*table(("numbers", "row", "function", "tcu", "PyTorch", "torch.compile"), rows), "")
+
+
 def chains_of_products(found: dict[str, Document]) -> Iterator[str]:
     document = found["gpu-libraries"]
     yield from (origin("gpu-libraries", document), "")
@@ -645,10 +701,12 @@ SEGMENTS = tuple(
 """Files of gpu_segments.py, in full size and for fewer numbers in all."""
 
 SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[dict[str, Document]], Iterator[str]]], ...] = (
-    ("Where a peer is faster", (*SEGMENTS, "gpu-sum", "gpu-matmul", "gpu-grouped", "gpu-machine"), faster_peers),
+    ("Where a peer is faster", (*SEGMENTS, "gpu-sum", "gpu-matmul", "gpu-grouped", "gpu-row-functions", "gpu-index-sums", "gpu-machine"), faster_peers),
     ("Sums on a GPU", ("gpu-sum",), sums),
     ("Products of matrices on a GPU", ("gpu-matmul",), product_rates),
     ("Products of segments of rows on a GPU", ("gpu-grouped",), grouped_rates),
+    ("Functions of rows on a GPU", ("gpu-row-functions",), row_functions),
+    ("Sums by index on a GPU", ("gpu-index-sums",), index_sums),
     ("What products of PyTorch on a GPU add", ("gpu-libraries",), chains_of_products),
     ("Rows, ragged segments and running sums on a GPU",
      SEGMENTS, segments),

@@ -46,6 +46,7 @@ MEASURED = {
     "gpu-atomic": kernels_of("variants"),
     "gpu-matmul": kernels_of("matmul", "matmul_mma", "matmul_tall", "tensor_copy"),
     "gpu-grouped": kernels_of("matmul", "matmul_mma", "matmul_tall", "tensor_copy", "offsets"),
+    "gpu-index-sums": kernels_of("index_sums", "exact_segments"),
     "gpu-row-functions": kernels_of("exponentials", "norms"),
     "gpu-distributed": kernels_of("sums", "merge"),
     "gpu-machine": (GPU, "algorithms"),

@@ -88,7 +88,7 @@ def test_dask_refuses() -> None:
     da = pytest.importorskip("dask.array", reason='pip install "tcu[dask]"')
     with pytest.raises(ParameterError, match="out with a Dask array"):
         tcu.cumsum(da.ones(3), out=np.empty(3))
-    with pytest.raises(ParameterError, match="axis 1 of an array with 1 axes"):
+    with pytest.raises(ParameterError, match="axis 1 of an array with 1 axis"):
         tcu.cumsum(da.ones(3), axis=1)
     assert tcu.cumsum(da.ones((2, 3), chunks=1)).compute().tolist() == [1, 2, 3, 4, 5, 6]
 

@@ -174,7 +174,7 @@ def test_a_refusal_shows_where_the_plan_is_wrong(run: Run) -> None:
         (("reveal", "numpy.summ", "--n", "3"), "unknown function of numpy 'summ': did you mean "),
         (("reveal", "numpy.qqqqqq", "--n", "3"), " are available"),
         (("reveal", "none.py:f", "--n", "3"), "there is no file none.py"),
-        (("reveal", "numpy.sum"), "kind='sum': give n and no shape"),
+        (("reveal", "numpy.sum"), "kind='sum' needs n=..., and no shape; a product of matrices needs kind='matmul'"),
         (("reveal", "mine.py:breaks", "--kind", "sum", "--n", "3"), "TARGET mine.py:breaks raised ValueError: no sum today"),
         (("reveal", "mine.py:turned", "--kind", "sum", "--n", "3", "-o", "mine.py"), "mine.py"),
         (("reveal", "mine.py:turned", "--kind", "sum", "--n", "3", "--svg", "mine.py"), "mine.py"),

@@ -203,7 +203,7 @@ def test_a_place_for_the_result() -> None:
         (ShapeError, r"index has shape \(2,\): give one slot for each of 3", lambda x: tcu.index_sum(x, [0, 1], 3)),
         (ParameterError, "size=-1: give the number of slots", lambda x: tcu.index_sum(x, [0, 1, 2], -1)),
         (ParameterError, r"size=2\.5", lambda x: tcu.index_mean(x, [0, 1, 2], 2.5)),
-        (ParameterError, "axis 1 of an array with 1 axes", lambda x: tcu.index_sum(x, [0, 1, 2], 3, axis=1)),
+        (ParameterError, "axis 1 of an array with 1 axis: choose -1 to 0", lambda x: tcu.index_sum(x, [0, 1, 2], 3, axis=1)),
         (DtypeError, "weights has dtype float64, and weighted sums", lambda x: tcu.index_sum(x, [0, 1, 2], 3, weights=np.ones(3))),
         (ShapeError, r"weights have shape \(2,\)", lambda x: tcu.index_sum(x, [0, 1, 2], 3, weights=x[:2])),
         (ShapeError, r"initial has shape \(2,\)", lambda x: tcu.index_sum(x, [0, 1, 2], 3, initial=x[:2])),

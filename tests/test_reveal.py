@@ -618,9 +618,9 @@ def test_golden_bits_of_trees(name: str) -> None:
     ("given", "error", "why"),
     [
         ({"n": 3, "kind": "product"}, ParameterError, "kind='product': choose one of sum, dot, matmul"),
-        ({"n": None}, ParameterError, "kind='sum': give n and no shape"),
-        ({"n": 3, "kind": "matmul"}, ParameterError, r"kind='matmul': give shape=\(M, N, K\) and no n"),
-        ({"n": 0}, ParameterError, "n=0, shape=None: give whole numbers of 1 or more"),
+        ({"n": None}, ParameterError, "kind='sum' needs n=..., and no shape"),
+        ({"n": 3, "kind": "matmul"}, ParameterError, r"kind='matmul' needs shape=\(M, N, K\), and no n"),
+        ({"n": 0}, ParameterError, "n=0: give a whole number of 1 or more"),
         ({"n": 3, "dtype": "int8"}, DtypeError, "a sum of s8 is no sum in floating point"),
         ({"n": 3, "outputs": 0}, ParameterError, "outputs=0: compare at least one output"),
     ],

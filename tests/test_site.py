@@ -172,6 +172,41 @@ def test_peers_that_are_faster_at_whole_sums_and_products_are_in_the_first_table
         "gpu-grouped": {"figures": {"points": [grouped]}},
     }))  # fmt: skip
     assert lines[0].startswith("Of 3 points")
+    rows = [
+        {
+            "function": "softmax",
+            "dtype": "float32",
+            "length": 1000,
+            "tb_per_s": 1.0,
+            "of_copy": 0.5,
+            "peer_tb_per_s": 2.0,
+            "peer": "eager",
+        }
+    ]
+    times = {
+        "tcu": {"tb_per_s": 1.0, "median": 2e-6},
+        "torch, atomics": {"tb_per_s": 4.0, "median": 5e-7},
+        "bincount": {"missing": "no"},
+    }
+    points = [
+        {"dtype": "float32", "n": 100, "columns": 1, "slots": 8, "indices": "even", "participants": times}
+    ]
+    documents = {
+        "gpu-row-functions": {"figures": {"rows": rows}},
+        "gpu-index-sums": {"figures": {"points": points}},
+    }
+    assert list(module.faster_peers(documents))[-2:] == [
+        "| tcu.index_sum, float32, 100 × 1 → 8, even | 1.00 | 4.00 | torch, atomics | `gpu-index-sums.json` | 0.25 |",
+        "| tcu.softmax, float32, rows of 1,000 | 1.00 | 2.00 | torch, eager | `gpu-row-functions.json` | 0.50 |",
+    ]
+    of_a_run = {"machine": {"gpu": "a GPU"}, "date": "2026-01-01", "command": "a command"}
+    documents = {name: {**of_a_run, **each} for name, each in documents.items()}
+    assert (
+        list(module.row_functions(documents))[-2] == "| float32 | 1,000 | softmax | 1.00 (0.50) | 2.00 | – |"
+    )
+    assert (
+        list(module.index_sums(documents))[-2] == "| float32 | 100 × 1 → 8 | even | 2 (1.00) | 0 (4.00) | – |"
+    )
     assert "at these 3," in lines[0]
     assert lines[-3:] == [
         "| tcu.sum, float16, 2^20 numbers | 1.00 | 2.00 | torch | `gpu-sum.json` | 0.50 |",

@@ -106,7 +106,7 @@ def test_details_go_with_whole_arrays() -> None:
         ({"where": True, "axis": 0, "out": np.empty(())}, ParameterError, "out with where and axis is not there"),
         ({"where": True, "axis": 0, "return_info": True}, ParameterError, "return_info with where and axis"),
         ({"where": True, "axis": 0, "progress": print}, ParameterError, "progress with where and axis"),
-        ({"where": True, "axis": 1}, ParameterError, "axis 1 of an array with 1 axes"),
+        ({"where": True, "axis": 1}, ParameterError, "axis 1 of an array with 1 axis"),
     ],
 )  # fmt: skip
 def test_what_is_refused(given: Any, error: Any, words: str) -> None:

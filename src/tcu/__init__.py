@@ -88,6 +88,7 @@ _LATER = {
     "probes": "tcu.probes",
     "reveal": "tcu.probes",
     "streams": "tcu.streams",
+    "torch": "tcu.torch",
 }
 """Name → its module.  Most programs do without these, so that ``import tcu`` is quick."""
 
@@ -102,4 +103,4 @@ if not TYPE_CHECKING:  # a checker would take every name for one of these
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_LATER} - {"torch"})  # which PyTorch must be there for

@@ -67,11 +67,16 @@ _LISTED = 100
 """Names that an error lists; a module of a library may have hundreds."""
 
 
+def nearest(given: object, names: list[str]) -> str:
+    """A question for the names that look like it, or nothing."""
+    near = difflib.get_close_matches(str(given).lower(), [name.lower() for name in names], 3, 0.5)
+    found = [name for name in names if name.lower() in near]
+    return f"did you mean {' or '.join(found)}? " if found else ""
+
+
 def unknown_name(what: str, given: object, known: Iterable[str]) -> UnknownNameError:
     """The error for a name that is not among ``known``, with the nearest ones."""
     names = list(known)
-    near = difflib.get_close_matches(str(given).lower(), [name.lower() for name in names], 3, 0.5)
-    nearest = [name for name in names if name.lower() in near]
-    hint = f"did you mean {' or '.join(nearest)}? " if nearest else ""
+    hint = nearest(given, names)
     available = f"available: {', '.join(names)}" if len(names) <= _LISTED else f"{len(names)} are available"
     return UnknownNameError(f"unknown {what} {given!r}: {hint}{available}")

@@ -29,7 +29,7 @@ INTERRUPTED = 130
 """128 + SIGINT, as shells report it."""
 
 COMMANDS = {
-    "sum": ("sums", "Sum numbers as a tensor core would, and compare with the exact sum."),
+    "sum": ("sums", "Sum numbers by a plan, or as a tensor core would, and compare with the exact sum."),
     "cumsum": (
         "scans",
         "Write the running sums of numbers, added in binary64, with the same bits on every machine.",

@@ -180,8 +180,7 @@ def _files_of(asked: options.TargetOptions) -> list[str]:
 
 def _guarded(name: str, function: Function) -> Function:
     def call(*arrays: Any) -> Any:
-        # The function may keep or change its arrays; inf and NaN are among the questions.
-        with told(name), np.errstate(all="ignore"):
+        with told(name):  # the function may keep or change its arrays
             return np.asarray(function(*(each.copy() for each in arrays)))
 
     call.__name__ = name

@@ -49,7 +49,7 @@ def sum_command(
     dtype: options.ResultDtype = None,
     as_json: options.Json = False,
 ) -> None:
-    """Sum numbers as a tensor core would, and compare with the exact sum.
+    """Sum numbers by a plan, or as a tensor core would, and compare with the exact sum.
 
     Prints the sum, its bits, the exact sum, the error and a proved bound of it,
     and the times that the papers' formulas give, in units of one MMA, addition

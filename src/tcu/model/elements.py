@@ -71,7 +71,12 @@ def summable(dtype: np.dtype[Any], name: str, verb: str) -> Format:
     advice = f"convert it first, for example with {name}.astype('float64')"
     if dtype.kind == "O":
         raise DtypeError(
-            f"{name} holds Python objects (dtype object): {advice}, and mind ragged or missing values"
+            f"{name} holds Python objects (dtype object): make them numbers, with numpy.asarray(list({name}), 'float64'), and "
+            "mind ragged or missing values"
+        )
+    if dtype.kind in "US":
+        raise DtypeError(
+            f"{name} is text: load the file that it names, with numpy.load, or turn it into numbers"
         )
     if dtype.kind == "c":
         raise DtypeError(f"{name} has dtype {dtype}: {verb} {name}.real and {name}.imag one after the other")

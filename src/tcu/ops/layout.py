@@ -87,7 +87,9 @@ def axis_number(axis: int, ndim: int) -> int:
     """The axis, counted from 0; raises ParameterError if it is not there."""
     if not -ndim <= axis < ndim:
         advice = f"choose {-ndim} to {ndim - 1}" if ndim else "leave axis out"
-        raise ParameterError(f"axis {axis} of an array with {ndim} axes: {advice}")
+        raise ParameterError(
+            f"axis {axis} of an array with {ndim} {'axis' if ndim == 1 else 'axes'}: {advice}"
+        )
     return axis % ndim
 
 

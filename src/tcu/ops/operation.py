@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tcu.errors import ParameterError, UnknownOptionError, unknown_name
+from tcu.errors import ParameterError, UnknownOptionError, nearest, unknown_name
 from tcu.ops.layout import LABELS, Along, Layout, Ragged, Whole
 from tcu.ops.options import OPTIONS, defaults
 from tcu.plan import SCAN_VARIANTS, VARIANTS
@@ -161,8 +161,9 @@ class Operation:
             return self.defaults
         for name in given:
             if name not in self.options:
+                hint = nearest(name, [*self.options, "axis", "keepdims"])
                 raise UnknownOptionError(
-                    f"{self.name} has no option {name!r}: its options are {', '.join(self.options)}"
+                    f"{self.name} has no option {name!r}: {hint}its options are {', '.join(self.options)}"
                 )
             check = OPTIONS[name].check
             if check is not None:

@@ -179,11 +179,19 @@ def black_box(
         raise ParameterError(f"{function!r} is of type {type(function).__name__}: give a function of arrays")
     if (shape is not None) != (kind == "matmul") or (n is None) != (kind == "matmul"):
         raise ParameterError(
-            f"kind={kind!r}: give " + ("shape=(M, N, K) and no n" if kind == "matmul" else "n and no shape")
+            f"kind={kind!r} needs "
+            + (
+                "shape=(M, N, K), and no n"
+                if kind == "matmul"
+                else "n=..., and no shape; a product of matrices needs kind='matmul'"
+            )
         )
     sizes = [whole_number(size) for size in ((1, 1, n) if shape is None else shape)]
     if len(sizes) != 3 or any(size is None or size < 1 for size in sizes):
-        raise ParameterError(f"n={n!r}, shape={shape!r}: give whole numbers of 1 or more")
+        given = f"n={n!r}" if shape is None else f"shape={shape!r}"
+        raise ParameterError(
+            f"{given}: give {'a whole number' if shape is None else 'three, M, N and K,'} of 1 or more"
+        )
     fmt = named_format(dtype)
     if fmt.name == "tf32":
         fmt = get_format("binary32")

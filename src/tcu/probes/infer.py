@@ -8,6 +8,7 @@ was not, is part of the answer.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from tcu.probes.judge import Judge, describe
 from tcu.probes.kinds import COLUMNS, REPEATED, ROWS, in_both_formats, makers
 from tcu.probes.search import Pinned, Progress, Search, plainest
 from tcu.probes.target import Codes, Function, Question, Target, as_target, of_instruction
+from tcu.units import CATALOGUE
 from tcu.units.arithmetic import (
     Arithmetic,
     Evidence,
@@ -66,6 +68,8 @@ class Inference:
     """(kind of question, outputs compared), of the best model."""
     not_asked: tuple[str, ...] = ()
     """What an answer could depend on, and no question showed."""
+    units: tuple[str, ...] = ()
+    """Of the catalogue, those that answered every kind of question alike."""
 
     @property
     def bound(self) -> float:
@@ -164,6 +168,7 @@ class _Inferring:
             self.progress("fresh adversarial inputs")
             model = of_instruction("model", self._instruction(best))
             tried, different = 0, 0
+            known = self._catalogued()
             asked: dict[str, int] = {}
             for kind, q in self._fresh(outputs):
                 answer = self.target.answer(q)
@@ -173,11 +178,17 @@ class _Inferring:
                 different = int(np.count_nonzero(wrong))
                 if different:
                     break
+                if (
+                    asked[kind] == wrong.size
+                ):  # of each kind once, which tells the units of the catalogue apart
+                    known = {each: names for each, names in known.items() if self._answers(each, q, answer)}
             else:
+                units = tuple(dict.fromkeys(name for names in known.values() for name in names))
+                alike = f"as {', '.join(units)}" if units else "as no unit of the catalogue"
                 return Inference(
                     self.target.name, True, self._unit(best), best, tuple(self.search.pinned), tried, 0, None,
-                    f"identified: {describe(best)}; {tried:,} fresh adversarial outputs, none different",
-                    tuple(asked.items()), self._not_asked(),
+                    f"identified: {describe(best)}, {alike}; {tried:,} fresh adversarial outputs, none different",
+                    tuple(asked.items()), self._not_asked(), units,
                 )  # fmt: skip
             i, j = (int(x) for x in np.argwhere(wrong)[0])
             # What refuted it, eight columns of one row: whole matrices full of NaN took 4 ms for every candidate.
@@ -195,6 +206,22 @@ class _Inferring:
             ):
                 break  # no rule for NaN is right, which refutes what is left of the candidates too
         return refuted
+
+    def _catalogued(self) -> dict[Arithmetic, list[str]]:
+        """What units of the catalogue compute with these formats."""
+        t, found = self.target, dict[Arithmetic, list[str]]()
+        formats = t.input.name, t.right.name, t.output.name, t.scale and t.scale.name, t.per_scale
+        for unit in CATALOGUE.values():
+            for row in unit.instructions:
+                if (row.a, row.b, row.output, row.scale, row.per_scale) != formats or row.c != t.output.name:
+                    continue
+                with contextlib.suppress(ParameterError):  # whose order is of another k
+                    self._instruction(row.arithmetic)
+                    found.setdefault(row.arithmetic, []).append(unit.name)
+        return found
+
+    def _answers(self, arithmetic: Arithmetic, q: Question, answer: Codes) -> bool:
+        return bool((of_instruction("", self._instruction(arithmetic)).answer(q) == answer).all())
 
     def _fresh(self, outputs: int) -> Iterator[tuple[str, Question]]:
         """Every kind of question, whatever ``outputs`` is, and at least so many adversarial outputs."""

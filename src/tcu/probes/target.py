@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -96,7 +97,8 @@ class Target(Operation):
             of_a, of_b = scales or (np.full((len(a), count), one), np.full((count, b.shape[1]), one))
             given += [(of_a, self.scale.dtype), (of_b, self.scale.dtype)]
         # Copies, because a function may work in place.
-        d = self.function(*(words.view(dtype).copy() for words, dtype in given))
+        with np.errstate(all="ignore"):  # inf and NaN are among the questions
+            d = self.function(*(words.view(dtype).copy() for words, dtype in given))
         d = np.ascontiguousarray(d)
         if d.shape != c.shape or d.dtype != self.output.dtype:
             raise ShapeError(
@@ -156,7 +158,11 @@ def as_target(
     fmt, other = _inputs(input)
     if callable(target):
         if k is None or k < 1:
-            raise ParameterError("a function needs k=...: the number of products that it adds up at a time")
+            given = "a function" if k is None else f"k={k}: a function"
+            raise ParameterError(
+                f"{given} needs k=..., 1 or more: the number of products that it adds up at a time"
+            )
+        _check_call(target, scale is not None)
         name = getattr(target, "__name__", type(target).__name__)
         result = get_format(output or _widest(fmt))
         known = {
@@ -174,6 +180,10 @@ def as_target(
             )
         second = _second(fmt, other)
         return Target(fmt, result, k, name, target, second=second, scale=scaled, per_scale=per_scale)
+    if not isinstance(target, str | Unit):
+        raise ParameterError(
+            f"target is of type {type(target).__name__}: give a unit's name, a unit, or a function f(a, b, c)"
+        )
     if scale is not None and target in ("gpu", "cpu"):
         raise ParameterError(
             f"scale={scale!r}: tcu runs no instruction with scales on the {target}; give a unit or a function"
@@ -189,6 +199,21 @@ def as_target(
         named = get_format(scale[0]).name, scale[1]
     row = find_instruction(unit, instruction, fmt.name, other.name, output and get_format(output).name, named)
     return of_instruction(f"{unit.name} {row.signature}", row)
+
+
+def _check_call(function: Function, scaled: bool) -> None:
+    """Raises ParameterError for a function that cannot be called so."""
+    names = ("a", "b", "c", "scale_a", "scale_b")[: 5 if scaled else 3]
+    try:
+        inspect.signature(function).bind(*names)
+    except ValueError:  # of what has none
+        pass
+    except TypeError as error:
+        call = f"f({', '.join(names)})"
+        raise ParameterError(
+            f"the function is called as {call}, and takes other arguments ({error}): let it add c itself, as f(a, b) + c is "
+            "another arithmetic; of a product f(a, b) alone, tcu.reveal(f, kind='matmul', shape=(M, N, K)) finds the order"
+        ) from None
 
 
 def _inputs(given: str) -> tuple[Format, Format]:

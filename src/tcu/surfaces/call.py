@@ -15,7 +15,7 @@ from tcu.formats.tensor import is_tensor
 from tcu.ops.layout import Layout
 from tcu.ops.operation import Call, Operation
 
-__all__ = ["known", "put_tensor", "run", "run_dask", "scaled"]
+__all__ = ["known", "put_tensor", "run", "run_dask", "scaled", "tensors"]
 
 Shortcut = Callable[[Operation, tuple[Any, ...], Layout, tuple[Any, ...]], Any]
 
@@ -65,12 +65,17 @@ def _run_plain(call: Call) -> Any:
     return (result, info) if call.return_info else result
 
 
-def _run_tensors(call: Call) -> Any:
-    from tcu.surfaces.torch import run as tensors  # registers operators, which imports PyTorch
+def tensors() -> Any:
+    """What serves tensors, which were met."""
+    from tcu.surfaces.torch import run as module  # registers operators, which imports PyTorch
 
-    _RUNNERS[_TENSOR], _shortcut[0], known[0] = tensors.run, tensors.shortcut, tensors.known
-    scaled[0], put_tensor[0] = tensors.scaled, tensors.put_result
-    return tensors.run(call)
+    _RUNNERS[_TENSOR], _shortcut[0], known[0] = module.run, module.shortcut, module.known
+    scaled[0], put_tensor[0] = module.scaled, module.put_result
+    return module
+
+
+def _run_tensors(call: Call) -> Any:
+    return tensors().run(call)
 
 
 def run_dask(call: Call, where: Any = None) -> Any:

@@ -22,7 +22,7 @@ from tcu.model.elements import summable
 from tcu.ops.layout import axis_number
 from tcu.ops.result import check_dtype, check_out, put, result_format
 from tcu.surfaces import functions, one_library
-from tcu.surfaces.call import put_tensor
+from tcu.surfaces.call import put_tensor, tensors
 from tcu.surfaces.one_library import as_array
 
 __all__ = [
@@ -157,10 +157,8 @@ def _by_index(
 
 def _sums_on_gpu(mean: bool, rows: Any, index: Any, size: int, check: bool, dtype: Any) -> Any:
     """What :func:`_sums` gives, without a sort."""
-    from tcu.surfaces.torch import index_sums as tensors  # registers an operator, which imports PyTorch
-
     n, shape = rows.shape[0], tuple(rows.shape[1:])
-    sums, wrong = tensors.run(rows.reshape(n, math.prod(shape)), index, size, mean, dtype)
+    sums, wrong = tensors().sum_by_index(rows.reshape(n, math.prod(shape)), index, size, mean, dtype)
     if check and (found := int(wrong)):
         refuse_place(index, n - found, size)
     return sums.reshape(size, *shape)

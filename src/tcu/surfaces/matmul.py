@@ -120,8 +120,7 @@ def _run(call: MatmulCall) -> Any:
             return result
     arrays = call.arrays if call.out is None else (*call.arrays, call.out)
     if any(map(is_tensor, arrays)):
-        from tcu.surfaces.torch import matmul as tensors  # registers operators, which imports PyTorch
-
+        tensors, _ = _tensors()
         _shortcut[0] = tensors.shortcut
         return tensors.run(call)
     if any(map(is_dask, arrays)):
@@ -129,6 +128,13 @@ def _run(call: MatmulCall) -> Any:
 
         return lazily(call)
     return engine_of(call.arrays).multiply(call)
+
+
+def _tensors() -> tuple[Any, Any]:
+    """What serves products of tensors, and of segments of them."""
+    from tcu.surfaces.torch import matmul, segment_matmul  # register operators, which imports PyTorch
+
+    return matmul, segment_matmul
 
 
 def segment_matmul(
@@ -190,11 +196,8 @@ def segment_matmul(
     for name, each in (("x", x), ("weights", weights), ("offsets", offsets)):
         check_in_memory(each, name)
     if is_tensor(x) or is_tensor(weights):
-        from tcu.surfaces.torch.segment_matmul import (
-            run as tensors,
-        )  # registers operators, which imports PyTorch
-
-        return tensors(x, weights, offsets, check, options, out)
+        _, tensors = _tensors()
+        return tensors.run(x, weights, offsets, check, options, out)
     if lives_on_gpu(x) or lives_on_gpu(weights):
         raise ParameterError(
             "segment_matmul takes arrays in the host's memory and tensors: make x one, with torch.from_dlpack"

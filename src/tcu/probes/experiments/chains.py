@@ -38,6 +38,10 @@ def _one_large(base: None, target: Target) -> Iterator[Dot]:
     yield Dot((1.0,) * count, (half,) * count, 1.0)
     for one in range(count):
         yield Dot((1.0,) * count, tuple(1.0 if i == one else half for i in range(count)), half)
+    if (
+        count > 2
+    ):  # exactly, it is above 1 and half of a last bit; rounded at any addition, in any order, it is 1
+        yield Dot((1.0, 1.0, half), (1.0, half, half))
 
 
 def _growing(base: None, target: Target) -> Iterator[Dot]:
@@ -54,7 +58,9 @@ def _product_dots(base: None, target: Target) -> Iterator[Dot]:
 
 def _orders(base: None, target: Target) -> list[Hypothesis]:
     return [
-        Hypothesis("from c, in order of k", chain(), False, "Addends follow in order of k, starting from c."),
+        Hypothesis(
+            "from c, in order of k", chain(), False, "Addends follow in a fixed order, whatever their size."
+        ),
         Hypothesis("largest first", chain(by_size=True), True, "The sum starts from the largest addend."),
         Hypothesis(
             "aligned", aligned_to_output("RNE"), True, "Every addend is aligned to the largest first."

@@ -11,12 +11,12 @@ from tcu.formats.format import named_format
 from tcu.ops.result import result_format
 from tcu.surfaces.torch.watch import in_graph, is_watched, recorder
 
-__all__ = ["run"]
+__all__ = ["sum_by_index"]
 
 _SCHEMA = "(Tensor x, Tensor index, int size, bool mean=False, ScalarType? dtype=None) -> (Tensor, Tensor)"
 
 
-def run(rows: Any, index: Any, size: int, mean: bool, dtype: Any) -> tuple[Any, Any]:
+def sum_by_index(rows: Any, index: Any, size: int, mean: bool, dtype: Any) -> tuple[Any, Any]:
     """(the sums or means of the rows of each slot, n less the first place whose index is out of range, or 0)."""
     watched = in_graph() or is_watched(rows, index)
     record = recorder("index_sum", _Sum, "index_sum") if watched else load_cuda().sum_by_index
@@ -25,7 +25,7 @@ def run(rows: Any, index: Any, size: int, mean: bool, dtype: Any) -> tuple[Any, 
     return found
 
 
-def _sum_by_index(x: Any, index: Any, size: int, mean: bool = False, dtype: Any = None) -> Any:
+def _executed(x: Any, index: Any, size: int, mean: bool = False, dtype: Any = None) -> Any:
     sums, wrong = load_cuda().sum_by_index(x, index, size, mean, dtype)
     return sums, wrong.clone()  # without the room that it lies in
 
@@ -92,7 +92,7 @@ def _batched(info: Any, where: tuple[Any, ...], x: Any, index: Any, size: int, *
 
 
 _operator = torch.library.custom_op(
-    "tcu::index_sum", _sum_by_index, mutates_args=(), device_types=("cuda",), schema=_SCHEMA
+    "tcu::index_sum", _executed, mutates_args=(), device_types=("cuda",), schema=_SCHEMA
 )
 _operator.register_fake(_shapes)
 _operator.register_autograd(_Sum.backward, setup_context=_Sum.setup_context)
