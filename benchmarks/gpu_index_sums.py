@@ -156,7 +156,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=0.1, help="for the times of a participant")
+    parser.add_argument("--seconds", type=float, default=0.05, help="for the times of a participant")
     parser.add_argument("--dry-run", action="store_true", help="on the CPU, few numbers; nothing is written")
     asked = parser.parse_args()
     device = "cpu" if asked.dry_run else "cuda"
