@@ -342,7 +342,8 @@ static Outcome end_block(unsigned place) {
     return DONE;
 }
 
-Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned size, unsigned together, unsigned seed) {
+Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned size, unsigned together,
+                   unsigned cluster, unsigned seed) {
     body = kernel;
     threads = blockDim.x = size;
     gridDim = {across, down};
@@ -350,7 +351,7 @@ Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned si
     outcome = DONE;
     chance = seed;
     rubbish = RUBBISH[seed % 2];
-    together = std::min({together, count, MOST_BLOCKS});
+    together = cluster > 1 ? cluster : std::min({together, count, MOST_BLOCKS});
     barriers.clear();
     copies.clear();
     lines_apart = 0;
@@ -363,6 +364,8 @@ Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned si
     unsigned next = 0, rounds = 0, still = 0;
     for (; next < together; ++next) begin_block(next, next);
     for (unsigned left = count; left && !outcome;) {
+        if (cluster > 1 && left % cluster == 0 && next == count - left)
+            for (unsigned place = 0; place < cluster; ++place) begin_block(place, next++);
         bool moved = deliver(), looked = false, waited = false;
         for (unsigned place = 0; place < together && !outcome; ++place) {
             if (!blocks[place].runs) continue;
@@ -388,8 +391,11 @@ Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned si
             outcome = end_block(place);
             --left;
             moved = true;
-            if (next < count) begin_block(place, next++);
+            if (next < count && cluster == 1) begin_block(place, next++);
         }
+        bool meet = cluster > 1;
+        for (const Fibre& fibre : fibres) meet &= !fibre.done && fibre.waiting == CLUSTER_MATES;
+        for (size_t t = 0; meet && t < fibres.size(); ++t) fibres[t].waiting = NOTHING, moved = true;
         still = moved ? 0 : still + 1;
         if (left && !moved && !outcome && (looked ? still > MOST_LOOKS : !waited)) outcome = STUCK;
         if (++rounds == MOST_ROUNDS && left && !outcome) outcome = ENDLESS;

@@ -157,7 +157,7 @@ static unsigned times_plus(unsigned a, unsigned b, unsigned c) {
 // ---- threads ----
 
 enum Outcome { DONE, STUCK, OUTSIDE, WRONG_COPY, LEFT_BEHIND, TOO_EARLY, ENDLESS };
-enum Waiting { NOTHING, WARP_MATES, BLOCK_MATES, PART_MATES, BARRIER, MEMORY };
+enum Waiting { NOTHING, WARP_MATES, BLOCK_MATES, CLUSTER_MATES, PART_MATES, BARRIER, MEMORY };
 
 constexpr unsigned MOST_BLOCKS = 40, MEMORY_BYTES = 256 << 10;  // at a time; of a block's shared memory
 
@@ -171,7 +171,8 @@ static unsigned char* memory() { return memories[place()]; }
 
 // All blocks of a kernel, `across` times `down`, `together` of them at a time; `seed` decides about what is left to
 // chance.
-Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned size, unsigned together, unsigned seed);
+Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned size, unsigned together, unsigned cluster,
+                   unsigned seed);
 
 void wait_for(Waiting mates);
 void fail(Outcome what);
@@ -187,6 +188,10 @@ static T* at(unsigned address) {
     if (address % sizeof(T)) fail(WRONG_COPY);
     return reinterpret_cast<T*>(memories[0] + (static_cast<long>(address) - BEGIN));
 }
+
+// What the shared memory of another block of the cluster has there; a kernel's variable has an element for each place.
+template <typename T>
+static const T* of_block(const T* own, unsigned rank) { return own + rank - place(); }
 
 template <typename T>
 static const T& readable(const T* from, unsigned bytes = sizeof(T)) {

@@ -135,6 +135,9 @@ _ASSEMBLY = {
     "ld.shared.v2.u32 {%0, %1}, [%2];": "const uint2 loaded = *(uint2*)host::at<u64>(%2); %0 = loaded.x; %1 = loaded.y;",
     "ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];": "const uint4 loaded = *host::at<uint4>(%4); %0 = loaded.x; %1 = loaded.y; %2 = loaded.z; %3 = loaded.w;",
     "st.shared.v4.u32 [%0], {%1, %2, %3, %4};": "*host::at<uint4>(%0) = {%1, %2, %3, %4};",
+    # Clusters.
+    "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;": "host::wait_for(host::CLUSTER_MATES);",
+    "{ .reg .b32 there; mapa.shared::cluster.u32 there, %1, %2; ld.shared::cluster.b64 %0, [there]; }": "%0 = *host::of_block(host::at<u64>(%1), %2);",
     # Barriers, and copies in the background.
     "{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }": "%0 = threadIdx.x % 32 == 0;",
     "bar.sync 1, %0;": "host::wait_for_part(%0);",
@@ -195,13 +198,15 @@ class HostKernel:
 
     def __call__(
         self, problem: ctypes.Structure, blocks: int, threads: int, *, more: int = 1, together: int = 1,
-        readable: tuple[int, int] = (0, 0), seed: int = 0,
+        cluster: int = 1, readable: tuple[int, int] = (0, 0), seed: int = 0,
     ) -> None:  # fmt: skip
-        """Of all blocks, ``more`` times as many as said, ``together`` at a time; reads of the array go to addresses in ``readable``, if it is given.
+        """Of all blocks, ``more`` times as many as said, ``together`` at a time, or one ``cluster`` after another; reads of the array go to addresses in ``readable``, if it is given.
 
         Raises KernelFailed.
         """
-        outcome = self.run(ctypes.addressof(problem), blocks, more, threads, together, *readable, seed)
+        outcome = self.run(
+            ctypes.addressof(problem), blocks, more, threads, together, cluster, *readable, seed
+        )
         if outcome:
             raise KernelFailed(_OUTCOMES[outcome])
 
@@ -231,9 +236,9 @@ def compiled_for_host(
         f"{USING}static const {structure}* given;\nstatic void once() {{ ::{entry}(*given); }}\n"
         "#pragma GCC visibility push(default)\n"
         f'extern "C" int run(const {structure}* problem, unsigned blocks, unsigned more, unsigned threads, '
-        "unsigned together, const char* from, const char* to, unsigned seed) {\n"
+        "unsigned together, unsigned cluster, const char* from, const char* to, unsigned seed) {\n"
         "    given = problem;\n    host::readable_from = from;\n    host::readable_to = to;\n"
-        "    return host::run_blocks(once, blocks, more, threads, together, seed);\n}\n"
+        "    return host::run_blocks(once, blocks, more, threads, together, cluster, seed);\n}\n"
         'extern "C" unsigned lines_apart() { return host::lines_apart; }\n'
     )
     text = "\n".join(['#include "cuda_on_host.h"', defines, kernel, main])

@@ -693,17 +693,19 @@ def test_what_variances_dot_products_and_norms_ask_for_compiles(
 @pytest.mark.parametrize(
     "operation", [SOFTMAX, LOG_SOFTMAX, LOGSUMEXP, RMS_NORM, LAYER_NORM, NORMALIZE], ids=str
 )
-@pytest.mark.parametrize(("length", "aligned"), [(24, True), (1001, False), (4096, True), (1 << 17, False)])
+@pytest.mark.parametrize(
+    ("length", "aligned"), [(24, True), (1001, False), (4096, True), (1 << 17, False), (1 << 20, True)]
+)
 def test_what_functions_of_rows_ask_for_compiles(
     length: int, aligned: bool, operation: Operation, element: str, capability: tuple[int, int]
 ) -> None:
     nvrtc_or_skip()
     fmt = get_format(element)
-    rows = rows_in_registers.Rows(1000, length, length, aligned)
+    gpu, rows = Gpu(0, "a GPU", capability), rows_in_registers.Rows(1000, length, length, aligned)
     if operation.arithmetic == "norms":
-        recipe = norms.norms_recipe(rows, length, fmt, fmt, 1e-6, operation.finish)
+        recipe = norms.norms_recipe(rows, length, fmt, fmt, 1e-6, operation.finish, gpu)
     else:
-        recipe = exponentials.exponentials_recipe(operation.finish, rows, length, fmt, fmt)
+        recipe = exponentials.exponentials_recipe(operation.finish, rows, length, fmt, fmt, gpu)
     (choice,) = recipe.kernels
     assert ".local" not in asked_for(choice, capability)
 

@@ -117,7 +117,7 @@ class HostGpu:
         later = entry == "columns" and not first <= problem.data < last
         kernel(
             problem, choice.blocks, choice.threads, more=choice.more,
-            together=choice.blocks if choice.cooperative else MULTIPROCESSORS,
+            together=choice.blocks if choice.cooperative else MULTIPROCESSORS, cluster=choice.cluster,
             readable=(0, 0) if later else self.readable, seed=self.seed,
         )  # fmt: skip
         self.lines_apart += kernel.lines_apart()

@@ -52,9 +52,11 @@ def of_rows(
     formats = format_of(x.dtype), format_of(target)
     if operation.arithmetic == "norms":
         work = np.float64 if np.float64 in (x.dtype, target) else np.float32
-        recipe = norms_recipe(rows, size, *formats, operation.eps((eps, None), work), operation.finish)
+        recipe = norms_recipe(
+            rows, size, *formats, operation.eps((eps, None), work), operation.finish, host.gpu
+        )
     else:
-        recipe = exponentials_recipe(operation.finish, rows, size, *formats)
+        recipe = exponentials_recipe(operation.finish, rows, size, *formats, host.gpu)
     Launch(recipe, host.gpu).start(place.ctypes.data, 0, result.array.ctypes.data, 0)
     result.check()
     return result.array.copy()
@@ -111,6 +113,7 @@ def test_rows_that_are_read_again(
     host: HostGpu, operation: Operation, dtype: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rows_in_registers, "_MOST_WARPS", 2)
+    monkeypatch.setattr(rows_in_registers, "_CLUSTERED", (99, 0))
     for length, shift in ((5000, 3), (6144, 0)):
         x = numbers((9, length), dtype, length)
         assert alike(of_rows(host, operation, x, shift=shift), model(operation, x)), length
@@ -119,6 +122,24 @@ def test_rows_that_are_read_again(
         x = numbers((5, 3000), dtype)
         assert alike(of_rows(host, operation, x, shift=3), model(operation, x))
         assert (host.macros[-1]["PASSES"], host.macros[-1]["CODES"]) == (0, 1)
+
+
+@pytest.mark.slow(1)
+@operations
+@dtypes
+def test_rows_of_a_cluster(
+    host: HostGpu, operation: Operation, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows_in_registers, "_MOST_WARPS_BESIDE", {16: 2, 32: 2, 64: 2})
+    monkeypatch.setattr(rows_in_registers, "_CLUSTERS", ((2, 2), (2, 4)))
+    most = 2048 if dtype != np.float64 else 1024  # of a block
+    for length, shift, blocks in ((most + 1, 0, 2), (2 * most, 0, 2), (2 * most + 8, 3, 4), (4 * most, 0, 4)):
+        x = numbers((3, length), dtype, length)
+        assert alike(of_rows(host, operation, x, shift=shift), model(operation, x)), length
+        assert (host.macros[-1]["CLUSTER"], host.macros[-1]["PASSES"]) == (blocks, 0)
+    x = numbers((2, 4 * most + 1), dtype)
+    assert alike(of_rows(host, operation, x), model(operation, x))
+    assert host.macros[-1]["PASSES"] == 1
 
 
 @pytest.mark.slow(1)

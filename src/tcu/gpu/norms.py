@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tcu.formats.format import Format
+from tcu.gpu.device import Gpu
 from tcu.gpu.launch import Recipe
 from tcu.gpu.rows_in_registers import Rows, is_wide, kernel_of_rows
 from tcu.gpu.structs import constants, struct
@@ -35,7 +36,7 @@ NORM_LIFTS = f"#if WIDE\n{_lifts(SCALE64, LIFTS64)}#else\n{_lifts(SCALE, LIFTS)}
 
 
 def norms_recipe(
-    rows: Rows, out_stride: int, element: Format, target: Format, eps: float, finish: str
+    rows: Rows, out_stride: int, element: Format, target: Format, eps: float, finish: str, gpu: Gpu
 ) -> Recipe:
     """What serves one row or several; ``finish`` is that of the operation."""
     wide = is_wide(element, target)
@@ -44,4 +45,4 @@ def norms_recipe(
     with np.errstate(over="ignore"):
         of_lifted = [float(np.ldexp(eps, power * lift)) for lift in (0, up, down)]
     problem = Norms(0, 0, rows.count, rows.length, rows.stride, out_stride, *of_lifted, up)
-    return Recipe((kernel_of_rows("norms", rows, element, target, problem, FINISH=_FINISHES[finish]),))
+    return Recipe((kernel_of_rows("norms", rows, element, target, problem, gpu, FINISH=_FINISHES[finish]),))

@@ -49,8 +49,9 @@ def _launch(
     operation: Operation, rows: Rows, out_stride: int, element: Format, target: Format, eps: float | None, ordinal: int
 ) -> Launch:  # fmt: skip
     """What rows like these need besides addresses."""
+    gpu = find_gpu(ordinal)
     if eps is None:
-        recipe = exponentials_recipe(operation.finish, rows, out_stride, element, target)
+        recipe = exponentials_recipe(operation.finish, rows, out_stride, element, target, gpu)
     else:
-        recipe = norms_recipe(rows, out_stride, element, target, eps, operation.finish)
-    return Launch(recipe, find_gpu(ordinal))
+        recipe = norms_recipe(rows, out_stride, element, target, eps, operation.finish, gpu)
+    return Launch(recipe, gpu)

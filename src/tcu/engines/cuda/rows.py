@@ -125,7 +125,7 @@ def _launch(
     if not request.operation.in_parts:
         lines = Rows(rows, length, stride, aligned)
         return Launch(
-            exponentials_recipe(request.operation.finish, lines, 1, element, target), gpu
+            exponentials_recipe(request.operation.finish, lines, 1, element, target, gpu), gpu
         ) if rows else None, None
     by_products = request.operation.term != "value"
     plan = (

@@ -1,15 +1,15 @@
 // Softmax, its logarithm, and the logarithm of the sum of exponentials, of rows: tcu/model/exponentials.py says every
 // operation.  The sum is one of whole numbers, so threads add up what suits them, in any order.
 //
-// A row has LANES lanes of a warp, or all WARPS of a block, which keep it in registers: each number is read once, and
-// each result written once.  With PASSES it is longer than that, and read three times.
+// A row has LANES lanes of a warp, or all WARPS of a block or of a cluster of blocks, which keep it in registers: each number is
+// read once, and each result written once.  With PASSES it is longer than that, and read three times.
 //
 // Vectors are whole granules of 16 bytes of memory, wherever the row begins; elements beside it count as -inf, whose
 // exponentials are 0.
 //
 // The floor is memory.  Softmax of binary32 reaches 0.93 to 0.96 of copying for rows of 256 to 16384 numbers, and 0.83 of 32768;
 // of bfloat16 0.75 to 0.82 for rows of 1000 to 8192, where instructions are the limit: no row goes faster than about 0.85·10^12
-// numbers a second.  Rows that are read several times reach 0.4 to 0.5, as PyTorch's (H200).  A cluster of blocks could keep them.
+// numbers a second.  Rows that are read several times reach 0.4 to 0.5, as PyTorch's (H200).
 //
 // Compiled with what reduce/rows_in_registers.cuh names, and
 //   FINISH  SHARE: e / S; LOG_SHARE: its logarithm; LOG: m + log S, a number for each row
@@ -38,10 +38,10 @@ constexpr Working LOWEST = -104.0f;
 __device__ inline Working exponential(Working difference) { return elementary::exp_scaled(not_below(difference, LOWEST)); }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) exponentials(const __grid_constant__ Exponentials p) {
-    const i64 number = static_cast<i64>(blockIdx.x) * (BLOCK / ROW_THREADS) + threadIdx.x / ROW_THREADS;
+    const i64 number = row_number();
     const bool is_there = number < p.rows;
     const RowIndex length = is_there ? static_cast<RowIndex>(p.length) : 0;
-    const RowInMemory row(static_cast<const Code*>(p.data) + (is_there ? number * p.stride : 0), length, threadIdx.x % ROW_THREADS);
+    const RowInMemory row(static_cast<const Code*>(p.data) + (is_there ? number * p.stride : 0), length, thread_of_row());
     OwnNumbers own;
     Working most = lowest();
     every_step<0>(row, [&](RowIndex first) {
@@ -85,4 +85,5 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) exponentials(const
         store(own, row, out, first, finished);
     });
 #endif
+    leave_row();
 }

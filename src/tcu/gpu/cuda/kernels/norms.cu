@@ -1,8 +1,8 @@
 // Rows over the root of their mean square, rows of mean 0 and variance 1, and rows of norm 1: tcu/model/norms.py says every
 // operation.  The sums are of whole numbers, so threads add up what suits them, in any order.
 //
-// A row has LANES lanes of a warp, or all WARPS of a block, which keep it in registers: each number is read once, and
-// each result written once.  With PASSES it is longer than that, and read once for each step.
+// A row has LANES lanes of a warp, or all WARPS of a block or of a cluster of blocks, which keep it in registers: each number is
+// read once, and each result written once.  With PASSES it is longer than that, and read once for each step.
 //
 // The floor is memory.  Norms of binary32 reach 0.93 to 0.94 of copying for rows of 1000 to 8192 numbers; rms_norm of bfloat16
 // 0.84 to 0.90, at 32768 only 0.60, where torch.compile's has 0.70; layer_norm of bfloat16 0.6, where instructions are
@@ -58,10 +58,10 @@ __device__ inline double sum_of_row(OwnNumbers& own, const RowInMemory& row, Ter
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid_constant__ Norms p) {
-    const i64 number = static_cast<i64>(blockIdx.x) * (BLOCK / ROW_THREADS) + threadIdx.x / ROW_THREADS;
+    const i64 number = row_number();
     const bool is_there = number < p.rows;
     const RowIndex length = is_there ? static_cast<RowIndex>(p.length) : 0;
-    const RowInMemory row(static_cast<const Code*>(p.data) + (is_there ? number * p.stride : 0), length, threadIdx.x % ROW_THREADS);
+    const RowInMemory row(static_cast<const Code*>(p.data) + (is_there ? number * p.stride : 0), length, thread_of_row());
     const double count = static_cast<double>(p.length);
     OwnNumbers own;
 
@@ -113,4 +113,5 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid
         if (PASSES) own.load(row, first, 0);
         store(own, row, out, first, [&](Working x) { return times(deviation.of(x), over); });
     });
+    leave_row();
 }

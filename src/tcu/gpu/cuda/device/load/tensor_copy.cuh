@@ -1,9 +1,10 @@
 // Copies of boxes of a tensor between memory and shared memory by the copy engine of sm_90 (PTX ISA,
-// cp.async.bulk.tensor): what lies outside the tensor is read as zeros.  And clusters of blocks that share them.
+// cp.async.bulk.tensor): what lies outside the tensor is read as zeros.
 
 #pragma once
 
 #include "device/load/bulk_copy.cuh"
+#include "device/load/cluster.cuh"
 
 namespace tcu::load {
 
@@ -30,16 +31,6 @@ __device__ inline void start_box(void* to, const TensorMap& map, int x, int y, i
             "[%5];" ::"r"(shared_address(to)),
             "l"(&map), "r"(x), "r"(y), "r"(z), "r"(shared_address(arrived))
             : "memory");
-}
-
-__device__ inline u32 cluster_rank() {
-    u32 rank;
-    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-
-__device__ inline void sync_cluster() {
-    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
 // Arrives at the barrier of another block of the cluster.  Not with release at the cluster's scope, which waits for

@@ -5,6 +5,7 @@
 //   WIDE     1: binary64 throughout; 0: binary32
 //   LANES    of a row, where it has no more than a warp: a power of two up to 32
 //   WARPS    of a row, or with fewer than 2 of a block whose warps have rows of their own
+//   CLUSTER  blocks of a row, which run at the same time (sm_90); with 2 and more, WARPS are those of each
 //   LOADS    vectors of a thread at a time
 //   PARTIAL  1: rows may begin or end within a granule
 //   CODES    1: numbers are kept as they lie in memory, 16 bits each, and converted again and again
@@ -14,6 +15,7 @@
 
 #include "device/finish/sixteen_bits.cuh"
 #include "device/load/array.cuh"
+#include "device/load/cluster.cuh"
 
 namespace tcu::reduce {
 
@@ -23,8 +25,8 @@ typedef i64 RowIndex;
 typedef int RowIndex;
 #endif
 
-constexpr int ROW_THREADS = WARPS > 1 ? WARPS * WARP : LANES;
-constexpr int BLOCK = WARPS > 1 ? ROW_THREADS : 4 * WARP;
+constexpr int BLOCK = (WARPS > 1 ? WARPS : 4) * WARP;
+constexpr int ROW_THREADS = WARPS > 1 ? CLUSTER * BLOCK : LANES;
 constexpr int COUNT = LOADS * PER_LOAD;     // numbers of a thread at a time
 constexpr RowIndex STEP = LOADS * ROW_THREADS;   // vectors of all of them
 
@@ -135,6 +137,14 @@ struct WholeSum {
 #endif
     }
 };
+
+// The number of this thread's row, and which of the row's threads it is.
+__device__ inline i64 row_number() {
+    return CLUSTER > 1 ? blockIdx.x / CLUSTER : static_cast<i64>(blockIdx.x) * (BLOCK / min(BLOCK, ROW_THREADS)) + threadIdx.x / ROW_THREADS;
+}
+__device__ inline int thread_of_row() {
+    return CLUSTER > 1 ? static_cast<int>(blockIdx.x % CLUSTER * BLOCK + threadIdx.x) : static_cast<int>(threadIdx.x % ROW_THREADS);
+}
 
 // A row in memory, and which of its vectors are this thread's.
 struct RowInMemory {
@@ -294,6 +304,26 @@ __device__ inline void store(const OwnNumbers& own, const RowInMemory& row, Resu
     }
 }
 
+#if CLUSTER > 1
+// What a row's blocks tell each other: each gives a word, and hears those of all.  WHICH: calls of a kernel have memory of
+// their own.
+template <int WHICH, typename Word>
+__device__ inline void hear_blocks(u64 given, Word word) {
+    __shared__ u64 own;
+    if (threadIdx.x == 0) own = given;
+    load::sync_cluster();
+#pragma unroll
+    for (int block = 0; block < CLUSTER; ++block) word(load::of_block(&own, block));
+}
+#endif
+
+// Called at the end, by all threads: no block ends while another may look into its memory.
+__device__ inline void leave_row() {
+#if CLUSTER > 1
+    load::sync_cluster();
+#endif
+}
+
 // The largest number of a row's threads, in all of them.  WHICH: calls of a kernel have memory of their own.
 template <int WHICH = 0>
 __device__ inline Working largest_of_row(Working most) {
@@ -306,6 +336,12 @@ __device__ inline Working largest_of_row(Working most) {
     most = of_warps[threadIdx.x % WARP % WARPS];
 #pragma unroll
     for (int half = WARP / 2; half > 0; half /= 2) most = larger(most, __shfl_xor_sync(ALL, most, half));
+#endif
+#if CLUSTER > 1
+    const double of_this = most;  // a NaN stays one
+    hear_blocks<WHICH>(__double_as_longlong(of_this), [&](u64 word) {
+        most = larger(most, static_cast<Working>(__longlong_as_double(word)));
+    });
 #endif
     return most;
 }
@@ -324,6 +360,12 @@ __device__ inline double total_of_row(WholeSum sum) {
     sum = WholeSum();
 #pragma unroll
     for (int i = 0; i < WARPS * WORDS; ++i) sum.words[i % WORDS] += of_warps[i];
+#endif
+#if CLUSTER > 1
+    const WholeSum of_this = sum;
+    sum = WholeSum();
+    hear_blocks<2 + 2 * WHICH>(of_this.words[0], [&](u64 word) { sum.words[0] += word; });
+    if constexpr (WORDS > 1) hear_blocks<3 + 2 * WHICH>(of_this.words[WORDS - 1], [&](u64 word) { sum.words[WORDS - 1] += word; });
 #endif
     return sum.value();
 }
