@@ -189,9 +189,9 @@ static T* at(unsigned address) {
     return reinterpret_cast<T*>(memories[0] + (static_cast<long>(address) - BEGIN));
 }
 
-// What the shared memory of another block of the cluster has there; a kernel's variable has an element for each place.
-template <typename T>
-static const T* of_block(const T* own, unsigned rank) { return own + rank - place(); }
+// Where the shared memory of another block of the cluster has an array's element, of an array of so many.
+template <int COUNT, typename T>
+static T* of_block(T* own, unsigned rank) { return own + (static_cast<int>(rank) - static_cast<int>(place())) * COUNT; }
 
 template <typename T>
 static const T& readable(const T* from, unsigned bytes = sizeof(T)) {

@@ -137,7 +137,9 @@ _ASSEMBLY = {
     "st.shared.v4.u32 [%0], {%1, %2, %3, %4};": "*host::at<uint4>(%0) = {%1, %2, %3, %4};",
     # Clusters.
     "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;": "host::wait_for(host::CLUSTER_MATES);",
-    "{ .reg .b32 there; mapa.shared::cluster.u32 there, %1, %2; ld.shared::cluster.b64 %0, [there]; }": "%0 = *host::of_block(host::at<u64>(%1), %2);",
+    "barrier.cluster.arrive.relaxed.aligned;": ";",
+    "barrier.cluster.wait.aligned;": "host::wait_for(host::CLUSTER_MATES);",
+    "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; st.shared::cluster.b64 [there], %2; }": "*host::of_block<CLUSTER>(host::at<u64>(%0), %1) = %2;",
     # Barriers, and copies in the background.
     "{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }": "%0 = threadIdx.x % 32 == 0;",
     "bar.sync 1, %0;": "host::wait_for_part(%0);",

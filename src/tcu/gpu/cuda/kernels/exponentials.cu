@@ -38,6 +38,7 @@ constexpr Working LOWEST = -104.0f;
 __device__ inline Working exponential(Working difference) { return elementary::exp_scaled(not_below(difference, LOWEST)); }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) exponentials(const __grid_constant__ Exponentials p) {
+    begin_row();
     const i64 number = row_number();
     const bool is_there = number < p.rows;
     const RowIndex length = is_there ? static_cast<RowIndex>(p.length) : 0;
@@ -85,5 +86,4 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) exponentials(const
         store(own, row, out, first, finished);
     });
 #endif
-    leave_row();
 }

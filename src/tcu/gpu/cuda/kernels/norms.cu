@@ -58,6 +58,7 @@ __device__ inline double sum_of_row(OwnNumbers& own, const RowInMemory& row, Ter
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid_constant__ Norms p) {
+    begin_row();
     const i64 number = row_number();
     const bool is_there = number < p.rows;
     const RowIndex length = is_there ? static_cast<RowIndex>(p.length) : 0;
@@ -113,5 +114,4 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid
         if (PASSES) own.load(row, first, 0);
         store(own, row, out, first, [&](Working x) { return times(deviation.of(x), over); });
     });
-    leave_row();
 }

@@ -17,15 +17,16 @@ __device__ inline void sync_cluster() {
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// What lies in another block's shared memory where `own` lies in this one's, in 8 bytes.
-__device__ inline u64 of_block(const u64* own, u32 rank) {
-    u64 word;
-    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %1, %2;\n"
-                 "ld.shared::cluster.b64 %0, [there]; }"
-                 : "=l"(word)
-                 : "r"(static_cast<u32>(__cvta_generic_to_shared(own))), "r"(rank)
+// The two halves of that, for what other blocks have not to see: that all are there.
+__device__ inline void arrive_in_cluster() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+__device__ inline void wait_for_cluster() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
+
+// Stores a word in another block's shared memory, where `own` lies in this one's.
+__device__ inline void store_in_block(u64* own, u32 rank, u64 word) {
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "st.shared::cluster.b64 [there], %2; }" ::"r"(static_cast<u32>(__cvta_generic_to_shared(own))),
+                 "r"(rank), "l"(word)
                  : "memory");
-    return word;
 }
 #endif
 
