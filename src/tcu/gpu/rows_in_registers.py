@@ -14,7 +14,7 @@ from tcu.gpu.sums import ELEMENTS, LOAD
 __all__ = ["Rows", "is_wide", "kernel_of_rows"]
 
 _WARP, _WARPS_ALONE, _MOST_WARPS = 32, 4, 32
-_MOST_WARPS_BESIDE = {16: 8, 32: 32, 64: 32}
+_MOST_WARPS_BESIDE = {16: 16, 32: 32, 64: 32}
 """Warps of a block, by the bits of a number, where there are clusters: rows of 32,768 numbers of bfloat16 in a block of 32 warps
 reached 0.69 of copying, of binary32 0.94 (H100)."""
 _CLUSTERED = 9, 0
