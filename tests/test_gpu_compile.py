@@ -31,6 +31,7 @@ from tcu.gpu import (
     exact_columns,
     exact_rows,
     exponentials,
+    index_sums,
     merge,
     mma_scans,
     moments,
@@ -708,6 +709,43 @@ def test_what_functions_of_rows_ask_for_compiles(
         recipe = exponentials.exponentials_recipe(operation.finish, rows, length, fmt, fmt, gpu)
     (choice,) = recipe.kernels
     assert ".local" not in asked_for(choice, capability)
+
+
+@pytest.mark.slow(2)
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
+def test_sums_by_index_compile(element: str, capability: tuple[int, int]) -> None:
+    """Counted and sorted places, numbers and rows, few and many rows to a slot; nothing is spilled."""
+    nvrtc_or_skip()
+    fmt = get_format(element)
+    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132)
+    recipes = []
+    for n, slots, width in (
+        (1000, 10, 1),
+        (1 << 23, 1 << 20, 1),
+        (5000, 100, 512),
+        (5000, 4000, 512),
+        (5000, 4000, 33),
+    ):
+        size = fmt.dtype.itemsize if width == 1 else 0
+        room = index_sums.Room.of(n, slots, width, size)
+        for wide in (False, True):
+            if room.passes:
+                recipes += index_sums.sort_recipes(n, slots, wide, room, size, 1, 0)
+            else:
+                recipes += [
+                    index_sums.count_recipe(n, slots, wide, room),
+                    index_sums.place_recipe(n, slots, wide, room, size, 1),
+                ]
+        if width > 1:
+            for mean in (False, True):
+                recipes.append(
+                    index_sums.rows_recipe(n, slots, width, width, True, room, fmt, fmt, gpu, mean=mean)
+                )
+    for kernel in {
+        (each.source, tuple(each.macros.items())): each for recipe in recipes for each in recipe.kernels
+    }.values():
+        assert ".local" not in asked_for(kernel, capability), kernel.macros
 
 
 @pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
