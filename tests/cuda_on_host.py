@@ -256,7 +256,7 @@ def compiled_for_host(
     _compile(text, path, "-shared", str(folder / "cuda_on_host.o"), "-x", "c++")
     library = ctypes.CDLL(str(path))
     run = library.run
-    run.argtypes = [ctypes.c_void_p, *[ctypes.c_uint] * 4, *[ctypes.c_void_p] * 2, ctypes.c_uint]
+    run.argtypes = [ctypes.c_void_p, *[ctypes.c_uint] * 5, *[ctypes.c_void_p] * 2, ctypes.c_uint]
     return HostKernel(run, library.lines_apart)
 
 

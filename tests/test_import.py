@@ -135,6 +135,8 @@ def test_the_machine_is_imported_when_it_is_asked_for() -> None:
     assert fresh(code).split() == ["False", "True"]
     assert {"Machine", "algorithms", "integers", "sum"} <= set(dir(tcu))
     assert tcu.algorithms.dft
+    pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    assert fresh("import tcu; print(tcu.torch.reproducible.__name__)").strip() == "reproducible"
     with pytest.raises(AttributeError, match="module 'tcu' has no attribute 'machines'"):
         tcu.machines  # noqa: B018
 

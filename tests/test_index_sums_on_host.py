@@ -183,7 +183,7 @@ def test_ordinary_numbers_take_the_fast_way(host: HostGpu, dtype: Any) -> None:
 @pytest.mark.parametrize(
     ("entry", "text", "error"),
     [
-        ("index_slots.cu", "if (slot < 0) slot += p.slots;", ""),
+        ("index_slots.cu", "if (slot < 0) slot += slots;", ""),
         ("index_slots.cu", "__popc(mates & ((1u << lane) - 1))", "0"),
         ("listed_rows.cu", "i < pieces && column", "i < pieces - 1 && column"),
         ("listed_rows.cu", "left |= 1u << c;", ""),

@@ -687,3 +687,14 @@ def test_two_models_that_no_input_tells_apart_count_as_one() -> None:
     found = infer(target, seed=0, outputs=100_000)
     assert found.identified
     assert different_outputs(target, found, 100_000, 2) == 0
+
+
+def test_units_that_answer_alike_are_named() -> None:
+    assert infer("V100", outputs=5000, seed=0).units[0] == "V100"
+    found = infer("H100", outputs=5000, seed=0)
+    assert {"H100", "H200"} <= set(found.units)
+    assert ", as H100, H200" in found.conclusion
+    assert not {"V100", "A100"} & set(found.units)
+    other = infer(chain(True, 1), k=4, outputs=5000, seed=0)
+    assert other.identified
+    assert "as no unit of the catalogue" in other.conclusion

@@ -307,6 +307,10 @@ def test_an_option_that_a_function_does_not_have_is_named() -> None:
         match="cumsum has no option 'block': its options are exclusive, reverse, unit, variant, chain, accumulator, dtype",
     ):
         tcu.segment_cumsum(np.ones(3), [0, 3], block=64)
+    with pytest.raises(
+        UnknownOptionError, match=r"fsum has no option 'axes': did you mean axis\? its options are dtype"
+    ):
+        tcu.fsum(np.ones(3), axes=0)
 
 
 def test_names_are_looked_up_and_taken_once() -> None:

@@ -314,6 +314,18 @@ def test_integers_and_codes() -> None:
         (lambda: probe("H1000"), UnknownNameError, "did you mean"),
         (lambda: probe("V100", input="bf16"), DtypeError, "V100"),
         (lambda: probe(lambda a, b, c: c), ParameterError, "k=..."),
+        (lambda: probe(lambda a, b, c: c, k=0), ParameterError, "k=0: a function needs k=..., 1 or more"),
+        (
+            lambda: probe(lambda a, b: a @ b, k=4),
+            ParameterError,
+            r"called as f\(a, b, c\), and takes other arguments",
+        ),
+        (
+            lambda: probe(lambda a, b: a @ b, k=4),
+            ParameterError,
+            r"tcu.reveal\(f, kind='matmul', shape=\(M, N, K\)\)",
+        ),
+        (lambda: probe(np.zeros((2, 2))), ParameterError, "target is of type ndarray: give a unit's name"),
         (
             lambda: probe(lambda a, b, c: c, k=4, input="s8", output="f32"),
             DtypeError,
@@ -326,3 +338,16 @@ def test_integers_and_codes() -> None:
 def test_errors_say_what_was_given(call, error, words) -> None:
     with pytest.raises(error, match=words):
         call()
+
+
+def test_a_rounding_after_each_addition_is_no_exact_sum_whatever_the_order() -> None:
+    """Halves of a last bit beside 1 tell a sum that is rounded once only with something smaller."""
+
+    def last_c(a, b, c):
+        total = np.zeros_like(c)
+        for k in reversed(range(a.shape[1])):  # the small ones meet before they meet the 1
+            total = total + a[:, k, None].astype(np.float32) * b[k].astype(np.float32)
+        return total + c
+
+    found = probe(last_c, k=16)
+    assert found["several roundings"].value is not False

@@ -620,6 +620,11 @@ def test_golden_bits_of_trees(name: str) -> None:
         ({"n": 3, "kind": "product"}, ParameterError, "kind='product': choose one of sum, dot, matmul"),
         ({"n": None}, ParameterError, "kind='sum' needs n=..., and no shape"),
         ({"n": 3, "kind": "matmul"}, ParameterError, r"kind='matmul' needs shape=\(M, N, K\), and no n"),
+        (
+            {"n": None, "kind": "matmul", "shape": (2, 3)},
+            ParameterError,
+            r"shape=\(2, 3\): give three, M, N and K, of 1 or more",
+        ),
         ({"n": 0}, ParameterError, "n=0: give a whole number of 1 or more"),
         ({"n": 3, "dtype": "int8"}, DtypeError, "a sum of s8 is no sum in floating point"),
         ({"n": 3, "outputs": 0}, ParameterError, "outputs=0: compare at least one output"),

@@ -11,17 +11,11 @@
 //   BYTES    of what is brought together: of a number; 0: the places of rows, in 4 bytes
 //   THREADS, ITEMS  of a block, and indices of a thread
 
-#include "device/types/types.cuh"
+#include "device/load/slot.cuh"
 
 using namespace tcu;
 
 #include "generated/index_sums/IndexSlots.inc"
-
-#if WIDE
-typedef i64 IndexNumber;
-#else
-typedef int IndexNumber;
-#endif
 
 #if BYTES == 8
 typedef u64 Placed;
@@ -31,21 +25,12 @@ typedef u16 Placed;
 typedef u32 Placed;
 #endif
 
-constexpr u32 NOWHERE = ~0u;
-
-// The slot from 0, or NOWHERE.  Negative indices count from the last slot.
-__device__ inline u32 slot_of(const IndexSlots& p, i64 place) {
-    i64 slot = static_cast<const IndexNumber*>(p.index)[place];
-    if (slot < 0) slot += p.slots;
-    return slot >= 0 && slot < p.slots ? static_cast<u32>(slot) : NOWHERE;
-}
-
 // Called by a whole warp: each lane's rank.
 __device__ inline u32 rank_by(u32* counter, u32 slot) {
     const u32 mates = __match_any_sync(ALL, slot), lane = threadIdx.x % WARP;
     const int first = __ffs(mates) - 1;
     u32 rank = 0;
-    if (static_cast<int>(lane) == first && slot != NOWHERE) rank = atomicAdd(counter + slot, static_cast<u32>(__popc(mates)));
+    if (static_cast<int>(lane) == first && slot != load::NOWHERE) rank = atomicAdd(counter + slot, static_cast<u32>(__popc(mates)));
     return __shfl_sync(ALL, rank, first) + __popc(mates & ((1u << lane) - 1));
 }
 
@@ -55,8 +40,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_slots(const __grid_c
 #pragma unroll
     for (int i = 0; i < ITEMS; ++i) {
         const i64 place = begin + i * THREADS;
-        slots[i] = place < p.n ? slot_of(p, place) : NOWHERE;
-        if (slots[i] == NOWHERE && place < p.n) atomicMax(p.wrong, static_cast<u64>(p.n - place));
+        slots[i] = place < p.n ? load::slot_at(p.index, place, p.slots) : load::NOWHERE;
+        if (slots[i] == load::NOWHERE && place < p.n) atomicMax(p.wrong, static_cast<u64>(p.n - place));
     }
 #if COUNTERS
     __shared__ u32 counters[COUNTERS];
@@ -74,12 +59,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_slots(const __grid_c
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < ITEMS; ++i)
-        if (slots[i] != NOWHERE) ranks[i] += counters[slots[i]];
+        if (slots[i] != load::NOWHERE) ranks[i] += counters[slots[i]];
 #endif
 #pragma unroll
     for (int i = 0; i < ITEMS; ++i) {
         const i64 place = begin + i * THREADS;
-        if (place < p.n) p.ranks[place] = slots[i] == NOWHERE ? NOWHERE : ranks[i];
+        if (place < p.n) p.ranks[place] = slots[i] == load::NOWHERE ? load::NOWHERE : ranks[i];
     }
 }
 
@@ -90,8 +75,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) place_in_slots(const __gri
         const i64 place = begin + i * THREADS;
         if (place >= p.n) continue;
         const u32 rank = p.ranks[place];
-        if (rank == NOWHERE) continue;
-        Placed* const to = static_cast<Placed*>(p.placed) + p.edges[slot_of(p, place)] + rank;
+        if (rank == load::NOWHERE) continue;
+        Placed* const to = static_cast<Placed*>(p.placed) + p.edges[load::slot_at(p.index, place, p.slots)] + rank;
         *to = BYTES ? static_cast<const Placed*>(p.numbers)[place * p.stride] : static_cast<Placed>(place);
     }
 }

@@ -15,6 +15,7 @@
 
 #include "device/exact/double_sum.cuh"
 #include "device/exact/lane_sums.cuh"
+#include "device/finish/result_code.cuh"
 
 using namespace tcu;
 
@@ -24,16 +25,6 @@ using namespace tcu;
 constexpr int BYTES = COLUMNS * sizeof(Code);
 
 constexpr finish::Target TARGET = static_cast<finish::Target>(RESULT);
-
-#if RESULT == 3
-typedef u64 ResultCode;
-#elif RESULT == 2
-typedef u32 ResultCode;
-#else
-typedef u16 ResultCode;
-#endif
-
-constexpr ResultCode NO_NUMBER = static_cast<ResultCode>(~ResultCode(0)) >> 1;
 
 __device__ inline Vector numbers_at(const Code* from) {
     Vector x;
@@ -104,13 +95,13 @@ struct ColumnSums {
 };
 
 // Rows of a slot from one on, up to `most`, and the slot's columns of a lane.
-struct Share {
+struct SlotRows {
     const Code* data;
     const u32* rows;
     i64 stride;
     int count;
 
-    __device__ Share(const ListedRows& p, i64 slot, i64 unit, i64 skipped = 0)
+    __device__ SlotRows(const ListedRows& p, i64 slot, i64 unit, i64 skipped = 0)
         : data(static_cast<const Code*>(p.data) + unit * COLUMNS), rows(p.rows + p.edges[slot] + skipped), stride(p.stride),
           count(static_cast<int>(min(p.edges[slot + 1] - p.edges[slot] - skipped, p.most + 1))) {}
 
@@ -142,20 +133,20 @@ __device__ inline void sum_what_is_left(const ListedRows& p, u32 left, i64 slot,
     }
 }
 
-// Results of neighbouring columns, which are stored at once.
-union Results {
-    ResultCode codes[COLUMNS];
-    u64 wide[(COLUMNS * sizeof(ResultCode) + 7) / 8];
-    u32 words[(COLUMNS * sizeof(ResultCode) + 3) / 4];
+// SlotResults of neighbouring columns, which are stored at once.
+union SlotResults {
+    finish::ResultCode codes[COLUMNS];
+    u64 wide[(COLUMNS * sizeof(finish::ResultCode) + 7) / 8];
+    u32 words[(COLUMNS * sizeof(finish::ResultCode) + 3) / 4];
 
     // Returns the columns without a proof.
-    __device__ u32 of(const Share& share, const Vector& ahead) {
+    __device__ u32 of(const SlotRows& share, const Vector& ahead) {
         u32 left = 0;
         if (share.count <= 1) {
 #pragma unroll
             for (int c = 0; c < COLUMNS; ++c) {
                 if (MEAN && share.count == 0)
-                    codes[c] = NO_NUMBER;
+                    codes[c] = finish::not_a_number();
                 else
                     finish::store_rounded(&codes[c], to_binary64(ahead.codes[c]), TARGET);
             }
@@ -178,7 +169,7 @@ union Results {
     }
 
     __device__ void store(void* to) const {
-        constexpr int STORED = COLUMNS * sizeof(ResultCode);
+        constexpr int STORED = COLUMNS * sizeof(finish::ResultCode);
         if constexpr (STORED % 16 == 0) {
 #pragma unroll
             for (int i = 0; i < STORED / 16; ++i) static_cast<ulonglong2*>(to)[i] = ulonglong2{wide[2 * i], wide[2 * i + 1]};
@@ -187,7 +178,7 @@ union Results {
         } else if constexpr (STORED == 4) {
             *static_cast<u32*>(to) = words[0];
         } else {
-            *static_cast<ResultCode*>(to) = codes[0];
+            *static_cast<finish::ResultCode*>(to) = codes[0];
         }
     }
 };
@@ -207,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         const i64 number = first + s * THREADS;
         return p.shift >= 0 ? number >> p.shift : number / units;
     };
-    const auto share_of = [&](i64 slot, int s) { return Share(p, slot, first + s * THREADS - slot * units); };
+    const auto share_of = [&](i64 slot, int s) { return SlotRows(p, slot, first + s * THREADS - slot * units); };
     // The first rows of all slots are on their way before one of them is used: a slot takes three loads, one after another.
     Vector ahead[SLOTS];
 #pragma unroll
@@ -218,11 +209,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         const i64 slot = slot_of(s), unit = first + s * THREADS - slot * units;
         u32 left = 0;  // columns without a proof
         if (slot < p.slots) {
-            const Share share = share_of(slot, s);
+            const SlotRows share = share_of(slot, s);
             if (share.count > p.most) {
                 if (unit == 0) list_pieces(p, static_cast<u32>(slot));
             } else {
-                Results results;
+                SlotResults results;
                 left = results.of(share, ahead[s]);
                 results.store(finish::place(p.out, slot * p.columns + unit * COLUMNS, TARGET));
             }
@@ -239,7 +230,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         const i64 item = number / across, unit = (number - item * across) * WARP + threadIdx.x % WARP;
         const ListedPiece piece = p.pieces[item];
         if (unit >= units) continue;
-        Share share(p, piece.slot, unit, piece.number * p.most);
+        SlotRows share(p, piece.slot, unit, piece.number * p.most);
         share.count = static_cast<int>(min(static_cast<i64>(share.count), p.most));
         const ColumnSums own = share.sums(share.first_row());
         double2* const to = reinterpret_cast<double2*>(p.sums) + item * p.columns + unit * COLUMNS;

@@ -15,20 +15,14 @@
 //   ITEMS    numbers of a thread
 //   ALONE    1: there is one pass, whose digits are the slots
 
+#include "device/load/slot.cuh"
 #include "device/warp/warp_scan.cuh"
 
 using namespace tcu;
 
 #include "generated/index_sums/SlotSort.inc"
 
-constexpr u32 NOWHERE = ~0u;
 constexpr int DIGITS = 256, BITS = 8, THREADS = DIGITS, WARPS = THREADS / WARP, TILE = THREADS * ITEMS;
-
-#if WIDE
-typedef i64 IndexNumber;
-#else
-typedef int IndexNumber;
-#endif
 
 #if BYTES == 8
 typedef u64 Number;
@@ -48,12 +42,10 @@ struct OwnSlots {
           n(FIRST ? p.n : *p.there) {
 #pragma unroll
         for (int i = 0; i < ITEMS; ++i) {
-            slots[i] = NOWHERE;
+            slots[i] = load::NOWHERE;
             if (place(i) >= n) continue;
 #if FIRST
-            i64 slot = static_cast<const IndexNumber*>(p.index)[place(i)];
-            if (slot < 0) slot += p.slots;
-            if (slot >= 0 && slot < p.slots) slots[i] = static_cast<u32>(slot);
+            slots[i] = load::slot_at(p.index, place(i), p.slots);
 #else
             slots[i] = p.from[place(i)];
 #endif
@@ -61,7 +53,7 @@ struct OwnSlots {
     }
 
     __device__ i64 place(int i) const { return first + i * WARP; }
-    __device__ bool is_there(int i) const { return slots[i] != NOWHERE; }
+    __device__ bool is_there(int i) const { return slots[i] != load::NOWHERE; }
     __device__ u32 digit(const SlotSort& p, int i) const { return slots[i] >> p.shift & (DIGITS - 1); }
 };
 
@@ -112,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_digits(const __grid_
     p.counts[threadIdx.x * p.tiles + blockIdx.x] = counts[threadIdx.x];
 }
 
-union Tile {
+union SortedTile {
     u32 slots[TILE];
     Number numbers[TILE];
 };
@@ -121,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) sort_by_digit(const __grid
     __shared__ u32 counts[WARPS][DIGITS];
     __shared__ u32 begins[DIGITS];
     __shared__ u32 of_warps[WARPS];
-    __shared__ Tile tile;
+    __shared__ SortedTile tile;
     const OwnSlots own(p);
     Number numbers[ITEMS];
 #pragma unroll
