@@ -133,7 +133,7 @@ __device__ inline void sum_what_is_left(const ListedRows& p, u32 left, i64 slot,
     }
 }
 
-// SlotResults of neighbouring columns, which are stored at once.
+// Results of neighbouring columns, which are stored at once.
 union SlotResults {
     finish::ResultCode codes[COLUMNS];
     u64 wide[(COLUMNS * sizeof(finish::ResultCode) + 7) / 8];
