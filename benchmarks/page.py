@@ -594,16 +594,22 @@ def grouped_rates(found: dict[str, Document]) -> Iterator[str]:
         "Rows of bfloat16 in segments, each times a matrix of its own: microseconds, and TB/s of all that is read and written.", "",
     )  # fmt: skip
     points = document["figures"]["points"]
-    names = list(dict.fromkeys(who for point in points for who in point["participants"]))
-    rows = []
+    names, rows = _participants(points), []
     for point in points:
-        times = (point["participants"].get(who, {}) for who in names)
-        cells = (
-            f"{row['median'] * 1e6:,.1f} ({row['tb_per_s']:.2f})" if "median" in row else "–" for row in times
-        )
+        cells = _cells_of(point, names, 1)
         shape = " × ".join(f"{length:,}" for length in point["shape"])
         rows.append((f"{point['segments']:,}, {point['lengths']}", shape, *cells))
     yield from (*table(("segments", "rows × N × K", *names), rows), "")
+
+
+def _participants(points: Sequence[Document]) -> list[str]:
+    return list(dict.fromkeys(who for point in points for who in point["participants"]))
+
+
+def _cells_of(point: Document, names: Sequence[str], digits: int) -> Iterator[str]:
+    """Microseconds and TB/s of each participant."""
+    for row in (point["participants"].get(who, {}) for who in names):
+        yield f"{row['median'] * 1e6:,.{digits}f} ({row['tb_per_s']:.2f})" if "median" in row else "–"
 
 
 def index_sums(found: dict[str, Document]) -> Iterator[str]:
@@ -614,13 +620,9 @@ def index_sums(found: dict[str, Document]) -> Iterator[str]:
         "order, other bits in each run; so does `bincount`.", "",
     )  # fmt: skip
     points = document["figures"]["points"]
-    names = list(dict.fromkeys(who for point in points for who in point["participants"]))
-    rows = []
+    names, rows = _participants(points), []
     for point in points:
-        times = (point["participants"].get(who, {}) for who in names)
-        cells = (
-            f"{row['median'] * 1e6:,.0f} ({row['tb_per_s']:.2f})" if "median" in row else "–" for row in times
-        )
+        cells = _cells_of(point, names, 0)
         rows.append((point["dtype"], _slots(point), point["indices"], *cells))
     yield from (*table(("numbers", "rows × columns → slots", "indices", *names), rows), "")
 

@@ -29,26 +29,10 @@ using namespace tcu;
 
 #include "generated/exact_columns/ExactColumns.inc"
 
-constexpr int ALONG = THREADS / ACROSS, BYTES = COLUMNS * sizeof(Code), WIDTH = ACROSS * COLUMNS;
+constexpr int ALONG = THREADS / ACROSS, WIDTH = ACROSS * COLUMNS;
 #if ANYWHERE
 constexpr int OWN = (ACROSS - 1) * COLUMNS;  // columns of a block
 #endif
-
-__device__ inline Vector numbers_at(const Code* from) {
-    Vector x;
-    if constexpr (BYTES == 16) {
-        x.words = load::read_once(from);
-    } else if constexpr (BYTES == 8) {
-        const uint2 words = __ldg(reinterpret_cast<const uint2*>(from));
-        x.word[0] = words.x;
-        x.word[1] = words.y;
-    } else if constexpr (BYTES == 4) {
-        x.word[0] = __ldg(reinterpret_cast<const u32*>(from));
-    } else {
-        x.word[0] = *from;
-    }
-    return x;
-}
 
 // Whether a warp has the sums of neighbouring columns.  Then its lanes write neighbouring words.
 constexpr bool TOGETHER = !PARTS && !ANYWHERE && ACROSS % WARP == 0 && COLUMNS > 1;
@@ -120,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
 #pragma unroll
         for (int i = 0; i < ROWS; ++i) {
             x[i].words = make_uint4(0, 0, 0, 0);
-            if (is_there && row + i * ALONG < rows) x[i] = numbers_at(data + (row + i * ALONG) * p.stride);
+            if (is_there && row + i * ALONG < rows) x[i] = load::neighbours<COLUMNS>(data + (row + i * ALONG) * p.stride);
         }
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
 #pragma unroll

@@ -22,25 +22,7 @@ using namespace tcu;
 #include "generated/index_sums/ListedPiece.inc"
 #include "generated/index_sums/ListedRows.inc"
 
-constexpr int BYTES = COLUMNS * sizeof(Code);
-
 constexpr finish::Target TARGET = static_cast<finish::Target>(RESULT);
-
-__device__ inline Vector numbers_at(const Code* from) {
-    Vector x;
-    if constexpr (BYTES == 16) {
-        x.words = load::read_once(from);
-    } else if constexpr (BYTES == 8) {
-        const uint2 words = __ldg(reinterpret_cast<const uint2*>(from));
-        x.word[0] = words.x;
-        x.word[1] = words.y;
-    } else if constexpr (BYTES == 4) {
-        x.word[0] = __ldg(reinterpret_cast<const u32*>(from));
-    } else {
-        x.word[0] = *from;
-    }
-    return x;
-}
 
 // The sums of a lane's columns of listed rows.
 struct ColumnSums {
@@ -62,7 +44,7 @@ struct ColumnSums {
 #pragma unroll
             for (int i = 0; i < ROWS; ++i) {
                 x[i].words = make_uint4(0, 0, 0, 0);
-                if (row + i < count) x[i] = numbers_at(data + rows[row + i] * stride);
+                if (row + i < count) x[i] = load::neighbours<COLUMNS>(data + rows[row + i] * stride);
             }
 #pragma unroll
             for (int i = 0; i < ROWS; ++i)
@@ -108,11 +90,15 @@ struct SlotRows {
     __device__ Vector first_row() const {
         Vector x;
         x.words = make_uint4(0, 0, 0, 0);
-        if (count > 0) x = numbers_at(data + *rows * stride);
+        if (count > 0) x = load::neighbours<COLUMNS>(data + *rows * stride);
         return x;
     }
     __device__ ColumnSums sums(const Vector& ahead) const { return ColumnSums(ahead, data, stride, rows, count); }
 };
+
+__device__ __noinline__ void sum_in_limbs(const Code* data, const u32* rows, i64 stride, i64 count, i64* limbs) {
+    exact::sum_numbers_in_limbs(count, limbs, [=](i64 i) { return data[rows[i] * stride]; });
+}
 
 // Called by a whole warp: of the lanes that have some left, one after another, whole sums of columns in limbs.
 __device__ inline void sum_what_is_left(const ListedRows& p, u32 left, i64 slot, i64 column, i64* limbs) {
@@ -125,7 +111,7 @@ __device__ inline void sum_what_is_left(const ListedRows& p, u32 left, i64 slot,
             const Code* const data = static_cast<const Code*>(p.data) + at;
             const u32* const rows = p.rows + first;
             const i64 stride = p.stride;
-            exact::sum_numbers_in_limbs(count, limbs, [=](i64 i) { return data[rows[i] * stride]; });
+            sum_in_limbs(data, rows, stride, count, limbs);
             if (threadIdx.x % WARP == 0)
                 exact::store_all_limbs(limbs, MEAN ? count : 1, finish::place(p.out, its_slot * p.columns + at, TARGET), TARGET);
             __syncwarp();

@@ -90,7 +90,7 @@ __device__ inline void store_sum(const Parts& sum, u32 divisor, void* out, finis
 
 // A warp adds up numbers, one by one, whatever they are.
 template <typename Number>
-__device__ __noinline__ void sum_numbers_in_limbs(i64 count, i64* limbs, Number number) {
+__device__ inline void sum_numbers_in_limbs(i64 count, i64* limbs, Number number) {
     const int lane = threadIdx.x % WARP;
     for (int i = lane; i < WORDS; i += WARP) limbs[i] = 0;
     __syncwarp();
@@ -99,7 +99,7 @@ __device__ __noinline__ void sum_numbers_in_limbs(i64 count, i64* limbs, Number 
 }
 
 // The same of numbers that lie `step` elements apart.
-__device__ inline void sum_in_limbs(const Code* from, i64 count, i64 step, i64* limbs) {
+__device__ __noinline__ void sum_in_limbs(const Code* from, i64 count, i64 step, i64* limbs) {
     sum_numbers_in_limbs(count, limbs, [=](i64 i) { return from[i * step]; });
 }
 

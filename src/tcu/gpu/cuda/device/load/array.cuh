@@ -22,6 +22,25 @@ __device__ inline uint4 read_once(const void* at) {
     return v;
 }
 
+// COUNT neighbouring numbers, a power of two of up to 16 bytes, from a multiple of their bytes on.
+template <int COUNT>
+__device__ inline Vector neighbours(const Code* from) {
+    constexpr int BYTES = COUNT * sizeof(Code);
+    Vector x;
+    if constexpr (BYTES == 16) {
+        x.words = read_once(from);
+    } else if constexpr (BYTES == 8) {
+        const uint2 words = __ldg(reinterpret_cast<const uint2*>(from));
+        x.word[0] = words.x;
+        x.word[1] = words.y;
+    } else if constexpr (BYTES == 4) {
+        x.word[0] = __ldg(reinterpret_cast<const u32*>(from));
+    } else {
+        x.word[0] = *from;
+    }
+    return x;
+}
+
 #if LAYOUT == STRIDED
 // Not inline: copies of these divisions in a hundred places took 40 s to compile.
 __device__ __noinline__ Code element(const Array& a, i64 i) {
