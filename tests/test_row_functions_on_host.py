@@ -18,7 +18,7 @@ from test_kernels_on_host import BITS, HostGpu, Result, alike, complaint, placed
 
 import tcu
 from tcu.formats import format_of
-from tcu.gpu import rows_in_registers
+from tcu.gpu import exponentials, norms, rows_in_registers
 from tcu.gpu.exponentials import exponentials_recipe
 from tcu.gpu.launch import Launch
 from tcu.gpu.norms import norms_recipe
@@ -113,7 +113,8 @@ def test_rows_that_are_read_again(
     host: HostGpu, operation: Operation, dtype: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rows_in_registers, "_MOST_WARPS", 2)
-    monkeypatch.setattr(rows_in_registers, "_CLUSTERED", (99, 0))
+    for module in (exponentials, norms):
+        monkeypatch.setattr(module, "CLUSTERED", (99, 0))
     for length, shift in ((5000, 3), (6144, 0)):
         x = numbers((9, length), dtype, length)
         assert alike(of_rows(host, operation, x, shift=shift), model(operation, x)), length
@@ -136,10 +137,11 @@ def test_rows_of_a_cluster(
     for length, shift, blocks in ((most + 1, 0, 2), (2 * most, 0, 2), (2 * most + 8, 3, 4), (4 * most, 0, 4)):
         x = numbers((3, length), dtype, length)
         assert alike(of_rows(host, operation, x, shift=shift), model(operation, x)), length
-        assert (host.macros[-1]["CLUSTER"], host.macros[-1]["PASSES"]) == (blocks, 0)
+        if operation is not LOGSUMEXP or np.dtype(dtype).itemsize > 2:
+            assert (host.macros[-1]["CLUSTER"], host.macros[-1]["PASSES"]) == (blocks, 0)
     x = numbers((2, 4 * most + 1), dtype)
     assert alike(of_rows(host, operation, x), model(operation, x))
-    assert host.macros[-1]["PASSES"] == 1
+    assert host.macros[-1]["PASSES"] == (operation is not LOGSUMEXP or np.dtype(dtype).itemsize > 2)
 
 
 @pytest.mark.slow(1)

@@ -7,7 +7,7 @@ import numpy as np
 from tcu.formats.format import Format
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import Recipe
-from tcu.gpu.rows_in_registers import Rows, is_wide, kernel_of_rows
+from tcu.gpu.rows_in_registers import CLUSTERED, Rows, is_wide, kernel_of_rows
 from tcu.gpu.structs import constants, struct
 from tcu.plan.whole_sums import LIFTS, LIFTS64, SCALE, SCALE64, lift_of
 
@@ -45,4 +45,16 @@ def norms_recipe(
     with np.errstate(over="ignore"):
         of_lifted = [float(np.ldexp(eps, power * lift)) for lift in (0, up, down)]
     problem = Norms(0, 0, rows.count, rows.length, rows.stride, out_stride, *of_lifted, up)
-    return Recipe((kernel_of_rows("norms", rows, element, target, problem, gpu, FINISH=_FINISHES[finish]),))
+    return Recipe(
+        (
+            kernel_of_rows(
+                "norms",
+                rows,
+                element,
+                target,
+                problem,
+                gpu.compute_capability >= CLUSTERED,
+                FINISH=_FINISHES[finish],
+            ),
+        )
+    )

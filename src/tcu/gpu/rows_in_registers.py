@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from tcu.formats.format import Format
-from tcu.gpu.device import Gpu
 from tcu.gpu.launch import OUT, KernelChoice, X
 from tcu.gpu.structs import Struct
 from tcu.gpu.sums import ELEMENTS, LOAD
 
-__all__ = ["Rows", "is_wide", "kernel_of_rows"]
+__all__ = ["CLUSTERED", "Rows", "is_wide", "kernel_of_rows"]
+
+CLUSTERED = 9, 0
+"""The first compute capability with clusters."""
 
 _WARP, _WARPS_ALONE, _MOST_WARPS = 32, 4, 32
 _MOST_WARPS_BESIDE = {16: 16, 32: 32, 64: 32}
 """Warps of a block, by the bits of a number, where there are clusters: rows of 32,768 numbers of bfloat16 in a block of 32 warps
 reached 0.69 of copying, of binary32 0.94 (H100)."""
-_CLUSTERED = 9, 0
-"""The first compute capability with clusters."""
 _CLUSTERS = ((8, 2), (8, 4), (8, 8), (16, 8), (32, 8))
 """(warps of a block, blocks) of clusters.  Of two blocks of 16 warps that a multiprocessor holds, one reads while the other writes.
 They keep up to 2^18 numbers, whose whole sums fit 64 bits (tcu/model/whole_sums.py)."""
@@ -49,11 +49,11 @@ def is_wide(element: Format, target: Format) -> bool:
 
 
 def kernel_of_rows(
-    source: str, rows: Rows, element: Format, target: Format, problem: Struct, gpu: Gpu, **own: Any
+    source: str, rows: Rows, element: Format, target: Format, problem: Struct, clusters: bool, **own: Any
 ) -> KernelChoice:
     """A row is kept in the registers of as few lanes as that takes, of a block, or of a cluster; a longer one is read again.
 
-    Where there are no clusters, twice as many 16-bit numbers have room as codes.
+    Without ``clusters``, twice as many 16-bit numbers have room as codes.
     """
     wide = is_wide(element, target)
     per_load = LOAD // element.dtype.itemsize
@@ -61,10 +61,10 @@ def kernel_of_rows(
     partial = not aligned or rows.length % per_load != 0
     vectors = max(1, -(-rows.length // per_load) + (not aligned))
     most = max(_MOST_NUMBERS[wide] // per_load, 1)
-    warps, cluster = _blocks_of(vectors, most, element.bits, gpu)
-    codes = not wide and element.bits == 16 and cluster == 0 and gpu.compute_capability < _CLUSTERED
+    warps, cluster = _blocks_of(vectors, most, element.bits, clusters)
+    codes = not wide and element.bits == 16 and cluster == 0 and not clusters
     if codes:
-        warps, cluster = _blocks_of(vectors, 2 * most, element.bits, gpu)
+        warps, cluster = _blocks_of(vectors, 2 * most, element.bits, clusters)
         codes = cluster > 0
     passes = cluster == 0
     if passes:
@@ -84,10 +84,9 @@ def kernel_of_rows(
     return KernelChoice(source, macros, blocks, threads, problem, {"data": X, "out": OUT}, cluster=cluster)
 
 
-def _blocks_of(vectors: int, most: int, bits: int, gpu: Gpu) -> tuple[int, int]:
+def _blocks_of(vectors: int, most: int, bits: int, clusters: bool) -> tuple[int, int]:
     """(warps of a block, blocks) that keep a row of so many vectors, a thread up to ``most``; (0, 0): there are none."""
     needed = -(-vectors // (most * _WARP))
-    clusters = gpu.compute_capability >= _CLUSTERED
     if needed <= (_MOST_WARPS_BESIDE[bits] if clusters else _MOST_WARPS):
         return 1 << (needed - 1).bit_length(), 1
     if not clusters:
