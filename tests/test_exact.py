@@ -272,7 +272,7 @@ def test_foreign_bytes_are_refused(data: bytes) -> None:
     [
         (np.array([1j]), ["complex128", "x.real"]),
         (np.array([1, "a"], dtype=object), ["object"]),
-        (["a"], ["<U1"]),
+        (["a"], ["x is text", "numpy.load"]),
         ([[1.0], [1.0, 2.0]], ["no array of numbers"]),
         (np.ones(3, ml_dtypes.float8_e4m3fn), ["float8_e4m3fn"]),
         (np.ma.masked_array([1.0]), ["masked", "compressed"]),
