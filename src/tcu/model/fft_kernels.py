@@ -1,0 +1,275 @@
+"""Levels of butterflies on one core; compiled by Numba from their programs (tcu.plan.butterflies).
+
+Numbers are in lanes: that many transforms beside each other, real and imaginary parts apart, so that a step is one
+instruction for all of them.
+"""
+# Compiled by Numba, which types them.
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import zlib
+from functools import cache
+from pathlib import Path
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from tcu.model import elementary
+from tcu.model.elementary import fma
+from tcu.model.kernels import _compiled
+from tcu.plan import butterflies, roots
+from tcu.plan.butterflies import butterfly
+
+__all__ = ["LANES", "fold", "gather", "level", "scatter", "times", "unfold"]
+
+LANES = {"binary32": 16, "binary64": 8}
+"""Transforms beside each other: 64 bytes."""
+_FINGERPRINT = zlib.crc32(
+    b"".join(Path(each.__file__).read_bytes() for each in (butterflies, elementary, roots))
+)
+
+
+@intrinsic(prefer_literal=True)
+def _butterfly(typingctx, radix, lanes, source, at, apart, target, to, step, twiddles, row):
+    """Numbers at + j·apart of the source, transformed; number k times the row's twiddle goes to place to + k·step.
+
+    A row below 0 has no twiddles.  Places count lanes' pairs of real and imaginary parts.
+    """
+    length, width = radix.literal_value, lanes.literal_value
+    real = source.dtype
+    program = butterfly(length)
+    work = "binary64" if real == types.float64 else "binary32"
+
+    def codegen(context, builder, signature, args):
+        scalar = ir.DoubleType() if real == types.float64 else ir.FloatType()
+        vector, size = ir.VectorType(scalar, width), width * (8 if real == types.float64 else 4)
+        fused = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(vector, [vector] * 3),
+            f"llvm.fma.v{width}f{64 if real == types.float64 else 32}",
+        )
+        _, _, x, at, apart, y, to, step, w, row = args
+        places = []
+        for kind, array in ((source, x), (target, y)):
+            data = context.make_array(kind)(context, builder, array).data
+            places.append(builder.bitcast(data, vector.as_pointer()))
+
+        def place(base, number, part):
+            index = builder.add(builder.mul(number, number.type(2)), number.type(part))
+            return builder.gep(base, [index])
+
+        def splat(value):
+            one = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.IntType(32)(0))
+            zeros = ir.Constant(ir.VectorType(ir.IntType(32), width), [ir.IntType(32)(0)] * width)
+            return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), zeros)
+
+        def constant(value):
+            return ir.Constant(vector, [scalar(value)] * width)
+
+        values = []
+        for j in range(length):
+            number = builder.add(at, builder.mul(apart, apart.type(j)))
+            values += [builder.load(place(places[0], number, part), align=size) for part in (0, 1)]
+        for each in program.steps:
+            first = values[each.x]
+            second = values[each.y] if each.y >= 0 else None
+            if each.kind == "add":
+                values.append(builder.fadd(first, second))
+            elif each.kind == "sub":
+                values.append(builder.fsub(first, second))
+            elif each.kind == "mul":
+                values.append(builder.fmul(constant(each.factor(work)), first))
+            else:
+                values.append(builder.call(fused, [constant(each.factor(work)), first, second]))
+        results = [values[place] for place in program.results]
+
+        def put(k, re, im):
+            number = builder.add(to, builder.mul(step, step.type(k)))
+            for part, value in enumerate((re, im)):
+                builder.store(value, place(places[1], number, part), align=size)
+
+        put(0, *results[:2])
+        table = context.make_array(twiddles)(context, builder, w).data
+        first = builder.mul(row, row.type(2 * (length - 1)))
+        turned = builder.icmp_signed(">=", row, row.type(0))
+        with builder.if_else(turned) as (then, otherwise):
+            with then:
+                for k in range(1, length):
+                    c, s = (
+                        splat(
+                            builder.load(
+                                builder.gep(table, [builder.add(first, row.type(2 * (k - 1) + part))])
+                            )
+                        )
+                        for part in (0, 1)
+                    )
+                    re, im = results[2 * k : 2 * k + 2]
+                    put(
+                        k,
+                        builder.call(fused, [re, c, builder.fneg(builder.fmul(im, s))]),
+                        builder.call(fused, [re, s, builder.fmul(im, c)]),
+                    )
+            with otherwise:
+                for k in range(1, length):
+                    put(k, *results[2 * k : 2 * k + 2])
+        return context.get_dummy_value()
+
+    if not isinstance(radix, types.IntegerLiteral) or not isinstance(lanes, types.IntegerLiteral):
+        return None
+    return types.none(radix, lanes, source, at, apart, target, to, step, twiddles, row), codegen
+
+
+@cache
+def level(radix: int, work: str):
+    """The kernel of a level: (source, target, twiddles, stride) of groups of transforms, (groups, length, 2, lanes).
+
+    ``stride``: the lengths of the levels before, multiplied.  Twiddles: (length/radix, radix - 1, 2), where any are left.
+    """
+    return _build_level(radix, LANES[work], _FINGERPRINT)
+
+
+def _build_level(radix, lanes, fingerprint):
+    @_compiled
+    def level(source, target, twiddles, stride):
+        fingerprint  # noqa: B018
+        length = source.shape[1]
+        apart = length // radix
+        blocks = apart // stride
+        for group in range(source.shape[0]):
+            first = group * length
+            for q in range(blocks):
+                row = q if blocks > 1 else -1
+                for p in range(stride):
+                    _butterfly(
+                        radix, lanes, source, first + p + stride * q, apart,
+                        target, first + p + stride * radix * q, stride, twiddles, row,
+                    )  # fmt: skip
+
+    return level
+
+
+def _build_gather(lanes, fingerprint):
+    @_compiled
+    def gather(x, starts, step, swapped, z):
+        """Into lanes: number l of line i is at starts[i] + l·step of x, which is real and imaginary parts in turns."""
+        fingerprint  # noqa: B018
+        first, second = (1, 0) if swapped else (0, 1)
+        length = z.shape[1]
+        for group in range(z.shape[0]):
+            count = min(lanes, starts.size - group * lanes)
+            for number in range(length):
+                for lane in range(count):
+                    at = 2 * (starts[group * lanes + lane] + number * step)
+                    z[group, number, 0, lane] = x[at + first]
+                    z[group, number, 1, lane] = x[at + second]
+                for lane in range(count, lanes):
+                    z[group, number, 0, lane] = z[group, number, 1, lane] = 0
+
+    return gather
+
+
+def _build_scatter(lanes, fingerprint):
+    @_compiled
+    def scatter(z, y, starts, step, turns, high, low, shift, swapped, factor):
+        """Out of lanes, as :func:`gather`.  Number k of line i is multiplied by the root of place k·turns[i] first, if
+        there are turns, and by ``factor`` last, unless it is 1.
+        """
+        fingerprint  # noqa: B018
+        first, second = (1, 0) if swapped else (0, 1)
+        mask = (1 << shift) - 1
+        for group in range(z.shape[0]):
+            count = min(lanes, starts.size - group * lanes)
+            for number in range(z.shape[1]):
+                for lane in range(count):
+                    re, im = z[group, number, 0, lane], z[group, number, 1, lane]
+                    if turns.size:
+                        place = number * turns[group * lanes + lane]
+                        a, b = high[place >> shift, 0], high[place >> shift, 1]
+                        c, s = low[place & mask, 0], low[place & mask, 1]
+                        c, s = fma(a, c, -(b * s)), fma(a, s, b * c)
+                        re, im = fma(re, c, -(im * s)), fma(re, s, im * c)
+                    if factor != 1:
+                        re, im = re * factor, im * factor
+                    at = 2 * (starts[group * lanes + lane] + number * step)
+                    y[at + first] = re
+                    y[at + second] = im
+
+    return scatter
+
+
+gather = {work: _build_gather(lanes, _FINGERPRINT) for work, lanes in LANES.items()}
+scatter = {work: _build_scatter(lanes, _FINGERPRINT) for work, lanes in LANES.items()}
+
+
+def _build_times(fingerprint):
+    @_compiled
+    def times(x, table, count, factor, y):
+        """Rows of y: numbers of those of x times the table's, and then zeros."""
+        fingerprint  # noqa: B018
+        for row in range(y.shape[0]):
+            for k in range(count):
+                re, im, c, s = x[row, k, 0], x[row, k, 1], table[k, 0], table[k, 1]
+                first, second = fma(re, c, -(im * s)), fma(re, s, im * c)
+                if factor != 1:
+                    first, second = first * factor, second * factor
+                y[row, k, 0], y[row, k, 1] = first, second
+            y[row, count:] = 0
+
+    return times
+
+
+times = _build_times(_FINGERPRINT)
+
+
+def _build_unfold(fingerprint):
+    @_compiled
+    def unfold(z, table, factor, y):
+        """Rows of transforms of real numbers from those of half the length, of even and odd numbers as complex ones.
+
+        ``factor`` is half of what the results are multiplied by.
+        """
+        fingerprint  # noqa: B018
+        half = z.shape[1]
+        for row in range(z.shape[0]):
+            for k in range(half + 1):
+                near, far = k % half, (half - k) % half
+                er = z[row, near, 0] + z[row, far, 0]
+                ei = z[row, near, 1] - z[row, far, 1]
+                or_ = z[row, near, 1] + z[row, far, 1]
+                oi = z[row, far, 0] - z[row, near, 0]
+                c, s = table[k, 0], table[k, 1]
+                y[row, k, 0] = (er + fma(or_, c, -(oi * s))) * factor
+                y[row, k, 1] = (ei + fma(or_, s, oi * c)) * factor
+
+    return unfold
+
+
+unfold = _build_unfold(_FINGERPRINT)
+
+
+def _build_fold(fingerprint):
+    @_compiled
+    def fold(x, table, z):
+        """The inverse of :func:`unfold`, twice as large; imaginary parts of the first and the last number count as zero."""
+        fingerprint  # noqa: B018
+        half = z.shape[1]
+        for row in range(z.shape[0]):
+            for k in range(half):
+                ar, ai = x[row, k, 0], x[row, k, 1]
+                br, bi = x[row, half - k, 0], x[row, half - k, 1]
+                if k == 0:
+                    ai = bi = ai * 0
+                er, ei = ar + br, ai - bi
+                dr, di = ar - br, ai + bi
+                c, s = table[k, 0], -table[k, 1]
+                odd_r, odd_i = fma(dr, c, -(di * s)), fma(dr, s, di * c)
+                z[row, k, 0] = er - odd_i
+                z[row, k, 1] = ei + odd_r
+
+    return fold
+
+
+fold = _build_fold(_FINGERPRINT)

@@ -1,0 +1,249 @@
+"""Discrete Fourier transforms as plans: passes over memory, levels of butterflies, twiddle factors and roundings.
+
+Every step is an IEEE addition, multiplication or FMA, or a rounding to the format in which numbers are stored; so the
+bits of a transform depend on its length and formats alone: not on the batch, on strides, or on who executes it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.errors import ParameterError
+from tcu.plan.butterflies import LENGTHS, butterfly
+from tcu.plan.roots import roots_at, unit_roots
+from tcu.plan.version import VERSIONS
+
+__all__ = [
+    "LONGEST",
+    "Coarse",
+    "FftPlan",
+    "Pass",
+    "Storage",
+    "chirp_of",
+    "fft_plan",
+    "level_twiddles",
+    "pass_twiddles",
+]
+
+Storage = Literal["binary16", "binary32", "binary64"]
+LONGEST = 1 << 31
+"""The longest transform: kernels number its elements by 32 bits."""
+_AT_ONCE = {"binary16": 1 << 14, "binary32": 1 << 14, "binary64": 1 << 13}
+"""Numbers that a GPU's multiprocessor holds: so long transforms are one pass over memory."""
+_TILE = {"binary16": 8, "binary32": 4, "binary64": 4}
+"""Neighbouring transforms of a pass that share what is loaded together, at least: 32 bytes of memory, or 64."""
+_PRIMES = (2, 3, 5, 7)
+_TWIDDLE = 4.0
+"""Unit roundoffs that a product by a twiddle factor loses: 2 by its FMAs (C.-P. Jeannerod, P. Kornerup, N. Louvet, J.-M. Muller,
+2017), √2 by the factor's own roundings."""
+_COARSE = 9.0
+"""The same where the factor is a product of two of tables: √5 more of that product, √2 of each."""
+
+
+class Pass(NamedTuple):
+    """Transforms of a part of the length, all of whose numbers are in one place."""
+
+    length: int
+    radices: tuple[int, ...]
+    """The lengths of its levels of butterflies."""
+
+
+@dataclass(frozen=True)
+class FftPlan:
+    """How a transform is computed.
+
+    Number j of n = n₁·n₂ is j₁·n₂ + j₂: the first pass transforms along j₁ and multiplies by exp(-2πi·k₁·j₂/n), the passes
+    that follow transform what is left, and number k₂ of these is number k₁ + n₁·k₂ of the result.  Within a pass the levels
+    do the same (T. G. Stockham's order).
+    """
+
+    length: int
+    work: Literal["binary32", "binary64"]
+    """Of all additions and multiplications."""
+    storage: Storage
+    """Of real and imaginary parts between passes.  In binary16, a pass's transforms are each scaled by a power of two, so
+    that their largest part is from 2^14 up to 2^15."""
+    passes: tuple[Pass, ...]
+    chirp: FftPlan | None = None
+    """Of a length with a prime factor above 7: the transforms of Bluestein's convolution."""
+    version: int = VERSIONS["fft"]
+
+    @property
+    def error(self) -> float:
+        """‖computed - exact‖₂ ≤ error · ‖exact‖₂, of what comes before the result is rounded to its format.
+
+        Of a chirp's plan it depends on tables: :func:`tcu.model.fft.error_of`.
+        """
+        assert self.chirp is None
+        return _error(self)
+
+    @property
+    def operations(self) -> int:
+        """Additions, multiplications and FMAs of a transform."""
+        n = self.length
+        if self.chirp is not None:
+            return 2 * self.chirp.operations + 4 * (2 * n + self.chirp.length)
+        total, left = 0, n
+        for number, each in enumerate(self.passes):
+            at_once = each.length
+            for radix in each.radices:
+                total += n // radix * len(butterfly(radix).steps)
+                total += 4 * (n - n // radix) if at_once > radix else 0
+                at_once //= radix
+            left //= each.length
+            total += 10 * n if number + 1 < len(self.passes) else 0
+        return total
+
+    def __str__(self) -> str:
+        if self.chirp is not None:
+            return f"fft {self.length}: chirp, {self.chirp}"
+        ways = "; ".join("·".join(map(str, each.radices)) or "1" for each in self.passes)
+        stored = "" if self.storage == self.work else f", stored as {self.storage}"
+        return f"fft {self.length} = {ways} in {self.work}{stored}"
+
+
+@lru_cache(maxsize=1024)
+def fft_plan(n: int, storage: Storage) -> FftPlan:
+    """The plan of transforms of n numbers whose parts are stored in that format.
+
+    Raises ParameterError for n above 2^31.
+    """
+    if n > LONGEST:
+        raise ParameterError(f"a transform of {n:,} numbers: give at most 2^31; cut them into several")
+    work: Literal["binary32", "binary64"] = "binary64" if storage == "binary64" else "binary32"
+    rest = n
+    for prime in _PRIMES:
+        while rest % prime == 0:
+            rest //= prime
+    if rest > 1:
+        length = _convolution_length(2 * n - 1)
+        if length > LONGEST:
+            raise ParameterError(
+                f"a transform of {n:,} numbers, of which {rest:,} has no prime factor up to 7, needs one of {length:,}: "
+                "give at most 2^30, or a length of factors 2, 3, 5 and 7"
+            )
+        return FftPlan(n, work, work, (), fft_plan(length, work))
+    lengths = _passes(n, storage)
+    return FftPlan(n, work, storage, tuple(Pass(each, _radices(each)) for each in lengths))
+
+
+def _convolution_length(least: int) -> int:
+    """The shortest of 2^k, 3·2^k, 5·2^k and 9·2^k."""
+    return min(odd << max(0, (-(-least // odd) - 1).bit_length()) for odd in (1, 3, 5, 9))
+
+
+def _passes(n: int, storage: Storage) -> tuple[int, ...]:
+    """The lengths of the passes: as few as a multiprocessor can do in whole tiles, and of like length."""
+    if n <= _AT_ONCE[storage]:
+        return (n,)
+    widest = _AT_ONCE[storage] // _TILE[storage]
+    count = 2
+    while True:
+        found = _split(n, count, widest)
+        if found:
+            return found
+        count += 1
+
+
+def _split(n: int, count: int, widest: int) -> tuple[int, ...]:
+    """n as that many factors up to ``widest``, the largest first and as small as can be."""
+    if count == 1:
+        return (n,) if n <= widest else ()
+    best: tuple[int, ...] = ()
+    for first in sorted(_divisors(n)):
+        if first**count < n or first > widest:
+            continue
+        rest = _split(n // first, count - 1, first)
+        if rest:
+            best = (first, *rest)
+            break
+    return best
+
+
+@lru_cache(maxsize=1024)
+def _divisors(n: int) -> tuple[int, ...]:
+    found = {1}
+    for prime in _PRIMES:
+        power = prime
+        while n % power == 0:
+            found |= {each * prime for each in found if n % (each * prime) == 0}
+            power *= prime
+    return tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def _radices(n: int) -> tuple[int, ...]:
+    """The fewest levels, and among these the fewest operations; the longest butterflies first."""
+    return _cheapest(n)[2] if n > 1 else ()
+
+
+@lru_cache(maxsize=1 << 14)
+def _cheapest(n: int) -> tuple[int, float, tuple[int, ...]]:
+    if n == 1:
+        return 0, 0.0, ()
+    found = []
+    for radix in LENGTHS:
+        if n % radix == 0:
+            count, operations, rest = _cheapest(n // radix)
+            own = len(butterfly(radix).steps) / radix
+            found.append((count + 1, operations + own, tuple(sorted((radix, *rest), reverse=True))))
+    return min(found)
+
+
+# The tables.
+
+
+@lru_cache(maxsize=64)
+def level_twiddles(length: int, radix: int, work: str) -> npt.NDArray[Any]:
+    """(length/radix, radix - 1, 2): exp(-2πi·q·k/length), k from 1, behind a level of which ``length`` is left."""
+    q, k = np.arange(length // radix), np.arange(1, radix)
+    return unit_roots(length, work)[np.outer(q, k)]
+
+
+class Coarse(NamedTuple):
+    """exp(-2πi·a/n) as high[a >> shift] · low[a mod 2^shift]."""
+
+    shift: int
+    high: npt.NDArray[Any]
+    low: npt.NDArray[Any]
+
+
+@lru_cache(maxsize=64)
+def pass_twiddles(n: int, work: str) -> Coarse:
+    """Behind a pass at whose beginning transforms of n numbers are left."""
+    shift = (n.bit_length() + 1) // 2
+    return Coarse(
+        shift, roots_at(np.arange(0, n, 1 << shift), n, work), roots_at(np.arange(1 << shift), n, work)
+    )
+
+
+def chirp_of(n: int, work: str) -> npt.NDArray[Any]:
+    """(n, 2): exp(-πi·j²/n)."""
+    j = np.arange(n, dtype=np.int64)
+    return roots_at(j * j % (2 * n), 2 * n, work)
+
+
+# The error.
+
+
+@lru_cache(maxsize=1024)
+def _error(plan: FftPlan) -> float:
+    u = 2.0**-53 if plan.work == "binary64" else 2.0**-24
+    total = 0.0
+    for number, each in enumerate(plan.passes):
+        last = number + 1 == len(plan.passes)
+        for level, radix in enumerate(each.radices):
+            own = butterfly(radix).error * u
+            own += _TWIDDLE * u if level + 1 < len(each.radices) else 0.0 if last else _COARSE * u
+            total += own + total * own
+        if plan.storage == "binary16" and not last:
+            # The smallest numbers are multiples of 2^-24, where a transform's largest part is 2^14 or more.
+            own = 2.0**-11 + math.sqrt(2 * each.length) * 2.0**-39
+            total += own + total * own
+    return total * (1 + 2.0**-10)
