@@ -1,6 +1,7 @@
 """Operations on arrays in a GPU's memory, on that GPU; CUDA is loaded when first used, not by this import."""
 
 from tcu.engines.cuda.engine import execute as execute
+from tcu.engines.cuda.fft import fft as fft
 from tcu.engines.cuda.index_sums import sum_by_index as sum_by_index
 from tcu.engines.cuda.matmul import constant_factor as constant_factor
 from tcu.engines.cuda.matmul import multiply as multiply
