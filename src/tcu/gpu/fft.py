@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from itertools import pairwise
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from tcu.gpu.device import Gpu
-from tcu.gpu.launch import OUT, ROOM, Given, KernelChoice, Recipe, X
-from tcu.gpu.structs import constants, struct
+from tcu.gpu.launch import OUT, ROOM, SPACE, Given, KernelChoice, Recipe, Space, X
+from tcu.gpu.structs import Struct, constants, struct
 from tcu.gpu.tables import DeviceTable
 from tcu.model.fft import convolution_kernel, half_turn
 from tcu.plan.butterflies import LENGTHS, butterfly
 from tcu.plan.fft import MOST_SHIFT, TOP, FftPlan, Pass, level_twiddles, pass_twiddles
 
-__all__ = ["FftLines", "SourceKind", "fold_recipe", "transform_recipe", "unfold_recipe"]
+__all__ = ["FftLines", "SourceKind", "transform_recipe"]
 
 _BANKS = 128
 """Bytes of a row of shared memory's banks."""
@@ -29,8 +29,11 @@ _MOST = {"binary32": 1 << 14, "binary64": 1 << 13}
 _SEGMENT = 64
 """Bytes of neighbouring columns, at least, where a block has room for them."""
 _REGISTERS = 65536
-_FOLDERS = 256
-"""Threads of a block that folds."""
+_UNFOLDERS = 256
+"""Threads of a block that unfolds."""
+_FEW_SLOTS = 3
+_STATE = 4096
+"""Words of a ring's state."""
 _SIZES = {"binary16": 2, "binary32": 4, "binary64": 8}
 
 
@@ -74,6 +77,8 @@ SCALES = constants(FIELD=TOP + 126, MOST_SHIFT=MOST_SHIFT)
 
 FftPlaces = struct("FftPlaces", """
     i64 batch;   // from one to the next
+    i64 group;
+    i64 slot;
     i64 block;
     i64 column;
     i64 number;  // of a column
@@ -85,10 +90,10 @@ FftPass = struct("FftPass", """
     void* target;
     FftPlaces reads, writes;    // in numbers, or pairs of them
     FftPlaces numbers, results; // which numbers of the whole transform they are
-    FftPlaces ups;              // in p.up
+    FftPlaces ups, downs;       // in p.up and p.down
     i64 blocks, columns;
     i64 taken, made;            // numbers and results of the whole transform that there are
-    i64 whole, stride;          // its length, and from a number of it to the next in memory (NEIGHBOURS, HERMITIAN)
+    i64 whole, stride;          // its length, and from a number of it to the next in memory (NEIGHBOURS, HERMITIAN, HALVES)
     const void* twiddles;       // of the levels, one after another: [level][k - 1][q]
     const void* high;           // roots of unity
     const void* low;
@@ -97,24 +102,33 @@ FftPass = struct("FftPass", """
     float* down;
     const void* table_in;
     const void* table_out;
+    const void* halves;         // exp(-πik/whole), k up to whole
     double factor;
 """)  # fmt: skip
 
 
-FftFold = struct("FftFold", """
+FftRing = struct("FftRing", """
+    fourier::FftPass first, second;
+    i64 groups, count;              // of a batch, and in all
+    i64 first_tiles, second_tiles;  // of a group
+    i64 lag, slots;                 // by so many groups the second pass follows the first; groups that there is room for
+    u64* state;                     // the next tile, blocks that are done, and for each slot tiles of both passes that were done
+""")  # fmt: skip
+
+
+FftUnfold = struct("FftUnfold", """
     const void* source;
     void* target;
-    FftPlaces reads, writes;  // without blocks
-    i64 rows, columns;   // of transforms; a row is a column of a batch
-    i64 half;            // of the transform's length
-    i64 taken;           // numbers that there are
-    const void* table;   // exp(-2πik/n), k up to half
+    i64 batch, column, number;  // in the target, in pairs: a row is a column of a batch
+    i64 rows, columns;          // of transforms
+    i64 half;                   // of their length
+    const void* table;          // exp(-πik/half), k up to half
     double factor;
 """)  # fmt: skip
 
 
-SourceKind = Literal["PAIRS", "REALS", "NEIGHBOURS", "HERMITIAN"]
-"""As in fft_pass.cu."""
+SourceKind = Literal["PAIRS", "REALS", "NEIGHBOURS", "HERMITIAN", "HALVES"]
+"""As in device/fourier/pass.cuh."""
 
 
 @dataclass(frozen=True)
@@ -149,40 +163,6 @@ class FftLines:
         return outer, inner, 0 if column is None else self.strides[column]
 
 
-class _Tile(NamedTuple):
-    columns: int
-    threads: int
-    resident: int
-    pitch: int
-    shared: int
-
-
-def _tile(
-    plan: FftPlan, each: Pass, columns: int, by_column: bool, narrow: int, lines: int, gpu: Gpu
-) -> _Tile:
-    """``narrow``: bytes of neighbouring columns' numbers; 0 where a column's numbers are neighbours."""
-    length, wide = each.length, plan.work == "binary64"
-    most = _MOST[plan.work] // length
-    count = max(1, min(_TILE // (2 if wide else 1) // length, most))
-    count = 1 << count.bit_length() - 1
-    while narrow and count * narrow < _SEGMENT and 2 * count <= most:
-        count *= 2
-    # A few columns, or few transforms, are shared among more blocks.
-    while count > 1 and (count // 2 >= columns or (not narrow and lines < count * 2 * gpu.multiprocessors)):
-        count //= 2
-    # Numbers of a thread: of a butterfly of the first level, or of several; so that no thread is without.
-    longest = max((1, *each.radices))
-    own = longest * max(1, 8 // longest)
-    threads = min(512 if wide else 1024, -(-length * count // own))
-    size, banks = (16, _BANKS // 16) if wide else (8, _BANKS // 8)
-    pitch = -(-(length + -(-length // banks)) // banks) * banks + banks // min(count, banks)
-    places = count * pitch if by_column else length * count + length * count // banks + 1
-    shared = places * size if len(each.radices) > 1 else 0
-    registers = (64 if own > 8 else 48) * (2 if wide else 1)
-    resident = max(1, _REGISTERS // registers // threads)
-    return _Tile(count, threads, resident, pitch, shared)
-
-
 @lru_cache(maxsize=64)
 def _twiddles(each: Pass, work: str, gpu: Gpu) -> DeviceTable:
     tables, left = [np.zeros((0, 2))], each.length
@@ -211,6 +191,121 @@ def _half_turn(n: int, work: str, gpu: Gpu) -> DeviceTable:
     return DeviceTable(half_turn(n, work), gpu)
 
 
+class _Room:
+    """Memory between launches, in bytes."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def take(self, size: int) -> Given:
+        begin = self.size
+        self.size += -(-size // 256) * 256
+        return ROOM, begin
+
+    @property
+    def words(self) -> int:
+        return -(-self.size // 8)
+
+
+@dataclass
+class _Step:
+    """A pass: where everything lies, and what is done besides."""
+
+    each: Pass
+    n: int
+    """Of the transform that the passes make."""
+    whole: int
+    """Of the transform that these serve."""
+    reads: FftLines
+    writes: FftLines
+    source: Given
+    target: Given
+    begins: Struct
+    to: Struct
+    columns: int
+    rows_in: bool
+    rows_out: bool
+    blocks: int = 1
+    batches: int = 1
+    known: bool = False
+    """Whether blocks and columns depend on the plan alone."""
+    left: int = 0
+    """Of the transform, where results are multiplied by roots of unity; else 0."""
+    numbers: Struct = field(default_factory=FftPlaces)
+    results: Struct = field(default_factory=FftPlaces)
+    ups: Struct = field(default_factory=FftPlaces)
+    downs: Struct = field(default_factory=FftPlaces)
+    up: Given | None = None
+    down: Given | None = None
+    taken: int | None = None
+    """Numbers of the transform that there are; None: all."""
+    made: int | None = None
+    """Results that are wanted; None: all."""
+    swap_in: bool = False
+    swap_out: bool = False
+    swap_last: bool = False
+    table_in: DeviceTable | None = None
+    table_out: DeviceTable | None = None
+    halves: DeviceTable | None = None
+    factor: float = 1.0
+    is_shared: bool = False
+    """Whether other blocks of the same launch have written what it reads."""
+
+    @property
+    def by_column(self) -> bool:
+        return self.rows_in or self.rows_out
+
+    @property
+    def is_short(self) -> bool:
+        all_there = {"NEIGHBOURS": 2 * self.n, "HALVES": self.n + 1}.get(self.reads.kind, self.n)
+        return (self.taken is not None and self.taken < all_there) or (
+            self.made is not None and self.made < self.n
+        )
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """What a block has in hand."""
+
+    columns: int
+    threads: int
+    registers: int
+    """Of a thread."""
+    pitch: int
+    shared: int
+
+    def of(self, step: _Step) -> int:
+        """Tiles of a block of columns."""
+        return -(-step.columns // self.columns)
+
+
+def _tile(step: _Step, plan: FftPlan, gpu: Gpu) -> _Tile:
+    each, wide = step.each, plan.work == "binary64"
+    length, most = each.length, _MOST[plan.work] // each.length
+    sides = ((step.reads, step.rows_in), (step.writes, step.rows_out))
+    # Bytes of neighbouring columns' numbers; 0 where a column's numbers are neighbours.
+    narrow = min((2 * _SIZES[lines.format] for lines, in_rows in sides if not in_rows), default=0)
+    count = max(1, min(_TILE // (2 if wide else 1) // length, most))
+    count = 1 << count.bit_length() - 1
+    while narrow and count * narrow < _SEGMENT and 2 * count <= most:
+        count *= 2
+    # A few columns, or few transforms, are shared among more blocks.
+    lines = step.blocks * step.batches * step.columns
+    while count > 1 and (
+        count // 2 >= step.columns or (not narrow and lines < count * 2 * gpu.multiprocessors)
+    ):
+        count //= 2
+    # Numbers of a thread: of one butterfly of the first level, or of several; so that no thread is without.
+    longest = max((1, *each.radices))
+    own = longest * max(1, 16 // longest)
+    threads = min(512 if wide else 1024, -(-length * count // own))
+    size, banks = (16, _BANKS // 16) if wide else (8, _BANKS // 8)
+    pitch = -(-(length + -(-length // banks)) // banks) * banks + banks // min(count, banks)
+    places = count * pitch if step.by_column else length * count + length * count // banks + 1
+    shared = places * size if len(each.radices) > 1 or step.writes.kind == "HALVES" else 0
+    return _Tile(count, threads, 128 if wide else 64, pitch, shared)
+
+
 class _Ends(NamedTuple):
     """What is done before and behind transforms besides them."""
 
@@ -224,38 +319,37 @@ class _Ends(NamedTuple):
     factor: float = 1.0
 
 
-class _Room:
-    """Memory between launches, in bytes."""
-
-    def __init__(self) -> None:
-        self.size = 0
-
-    def take(self, size: int) -> Given:
-        begin = self.size
-        self.size += -(-size // 256) * 256
-        return ROOM, begin
-
-
 def transform_recipe(
-    plan: FftPlan, source: FftLines, target: FftLines, factor: float, inverse: bool, gpu: Gpu, *, first: Given = X, last: Given = OUT,
-    room: _Room | None = None,
-) -> Recipe:  # fmt: skip
-    """Transforms of complex numbers, or of what stands for some."""
-    room = room or _Room()
-    kernels: list[KernelChoice] = []
-    if plan.chirp is None:
-        ends = _Ends(first, last, inverse, inverse, factor=factor)
-        kernels += _passes(plan, source, target, ends, room, gpu, plan.length)
+    plan: FftPlan, source: FftLines, target: FftLines, factor: float, inverse: bool, gpu: Gpu
+) -> Recipe:
+    """Transforms of complex numbers, or of what stands for some: of neighbouring real ones, if either side has their halves."""
+    room = _Room()
+    alone = plan.chirp is None and len(plan.passes) == 1
+    if target.kind != "HALVES" or alone:
+        kernels, space = _transforms(plan, source, target, factor, inverse, room, OUT, gpu)
     else:
-        inner = plan.chirp
-        chirp, transformed = _chirp(plan.length, inner.length, plan.work, gpu)
-        between = _without_gaps(inner.storage, source.extents, inner.length)
-        place = room.take(2 * _SIZES[inner.storage] * inner.length * source.rows)
-        ends = _Ends(first, place, inverse, table_in=chirp, table_out=transformed)
-        kernels += _passes(inner, source, between, ends, room, gpu, plan.length)
-        ends = _Ends(place, last, True, True, inverse, table_out=chirp, factor=factor)
-        kernels += _passes(inner, between, target, ends, room, gpu, plan.length)
-    return Recipe(tuple(kernels), -(-room.size // 8))
+        between = _without_gaps(plan.work, source.extents, plan.length)
+        place = room.take(2 * _SIZES[plan.work] * plan.length * source.rows)
+        kernels, space = _transforms(plan, source, between, 1.0, inverse, room, place, gpu)
+        kernels.append(_unfold_kernel(plan, target, factor, place, gpu))
+    return Recipe(tuple(kernels), room.words, space)
+
+
+def _transforms(
+    plan: FftPlan, source: FftLines, target: FftLines, factor: float, inverse: bool, room: _Room, last: Given, gpu: Gpu
+) -> tuple[list[KernelChoice], Space | None]:  # fmt: skip
+    if plan.chirp is None:
+        ends = _Ends(X, last, inverse, inverse, factor=factor)
+        return _launches(plan, source, target, ends, room, gpu, plan.length)
+    inner = plan.chirp
+    chirp, transformed = _chirp(plan.length, inner.length, plan.work, gpu)
+    between = _without_gaps(inner.storage, source.extents, inner.length)
+    place = room.take(2 * _SIZES[inner.storage] * inner.length * source.rows)
+    there = _Ends(X, place, inverse, table_in=chirp, table_out=transformed)
+    back = _Ends(place, last, True, True, inverse, table_out=chirp, factor=factor)
+    first, space = _launches(inner, source, between, there, room, gpu, plan.length)
+    second, _ = _launches(inner, between, target, back, room, gpu, plan.length)
+    return [*first, *second], space
 
 
 def _without_gaps(format: str, extents: tuple[int, ...], n: int) -> FftLines:
@@ -264,67 +358,28 @@ def _without_gaps(format: str, extents: tuple[int, ...], n: int) -> FftLines:
     return FftLines(format, "PAIRS", extents, strides, 1, n)
 
 
-def _passes(
+def _launches(
     plan: FftPlan, source: FftLines, target: FftLines, ends: _Ends, room: _Room, gpu: Gpu, whole: int
-) -> Iterator[KernelChoice]:
+) -> tuple[list[KernelChoice], Space | None]:
     """``whole``: the length of the transform that these serve."""
-    count, rows, n = len(plan.passes), source.rows, plan.length
-    made = min(n, target.count)
-    if count == 1:
-        yield _alone(plan, source, target, ends, made, whole, gpu)
-        return
-    between = _without_gaps(plan.storage, source.extents, n)
-    scratch = room.take(2 * _SIZES[plan.storage] * n * rows)
-    scaled = plan.storage == "binary16"
-    downs = [room.take(4 * rows * (n // each.length)) if scaled else None for each in plan.passes[:-1]]
-    done, left = 1, n
-    for number, each in enumerate(plan.passes):
-        first, last = number == 0, number + 1 == count
-        rest = left // each.length
-        reads, writes = source if first else between, target if last else between
-        if first:
-            outer, inner, _ = reads.places(None)
-            blocks, batches = _grid(reads.extents)
-            columns = rest
-            begins = FftPlaces(outer, inner, reads.step, rest * reads.step)
-            to = FftPlaces(blocks * n, n, 1, rest)
-            numbers = FftPlaces(0, 0, 1, rest)
-            results, ups = FftPlaces(), FftPlaces()
-        elif not last:  # the middle one of three: a block of the first pass's each
-            blocks, batches, columns = done, rows, rest
-            begins = to = FftPlaces(n, left, 1, rest)
-            numbers, results = FftPlaces(), FftPlaces()
-            ups = FftPlaces(n // plan.passes[0].length, 0, 1, rest)
-        else:
-            k1 = plan.passes[0].length
-            blocks = done // k1
-            columns, results = k1, FftPlaces(0, k1, 1, done)
-            if count == 2:
-                blocks, batches = _grid(writes.extents)
-                outer, inner, _ = writes.places(None)
-                begins = FftPlaces(blocks * n, n, left, 1)
-                to = FftPlaces(outer, inner, writes.step, done * writes.step)
-                results = FftPlaces(0, 0, 1, done)
-                ups = FftPlaces(blocks * left, left, 0, 1)
-            else:
-                batches = rows
-                begins = FftPlaces(n, left, n // k1, 1)
-                to = FftPlaces(writes.places(None)[1], k1 * writes.step, writes.step, done * writes.step)
-                ups = FftPlaces(k1 * left, 0, left, 1)
-            numbers = FftPlaces()
-        rows_in = last and not first
-        yield _pass_kernel(
-            plan, each, reads, writes, gpu,
-            begins=begins, to=to, numbers=numbers, results=results, ups=ups, blocks=blocks, batches=batches, columns=columns,
-            taken=reads.count if first else n, made=made if last else n, left=left, whole=whole,
-            source=ends.source if first else scratch, target=ends.target if last else scratch,
-            rows_in=rows_in, rows_out=False, turned=not last,
-            swap_in=ends.swap_in and first, swap_out=ends.swap_out and last, swap_last=ends.swap_last and last,
-            table_in=ends.table_in if first else None, table_out=ends.table_out if last else None,
-            factor=ends.factor if last else 1.0, up=downs[number - 1] if not first else None,
-            down=downs[number] if not last else None,
-        )  # fmt: skip
-        done, left = done * each.length, rest
+    if len(plan.passes) == 1:
+        steps = [_alone(plan, source, target, ends, whole)]
+    else:
+        steps = _steps(plan, source, target, ends, whole)
+    first, last = steps[0], steps[-1]
+    first.taken, first.swap_in, first.table_in = source.count, ends.swap_in, ends.table_in
+    last.made, last.swap_out, last.swap_last = min(plan.length, target.count), ends.swap_out, ends.swap_last
+    last.table_out, last.factor = ends.table_out, ends.factor
+    if source.kind == "HALVES":
+        first.halves = _half_turn(2 * plan.length, plan.work, gpu)
+    if target.kind == "HALVES":
+        last.halves, last.factor = _half_turn(2 * plan.length, plan.work, gpu), ends.factor / 2
+    ring = _in_a_ring(plan, steps, source.rows, gpu) if len(steps) > 1 else None
+    _take_room(plan, steps, source.rows, ring, room)
+    if ring is None:
+        return [_pass_kernel(step, plan, gpu) for step in steps], None
+    kernel, space = _ring_kernel(plan, steps, ring, gpu)
+    return [*(_pass_kernel(step, plan, gpu) for step in steps[:-2]), kernel], space
 
 
 def _grid(extents: tuple[int, ...]) -> tuple[int, int]:
@@ -333,128 +388,234 @@ def _grid(extents: tuple[int, ...]) -> tuple[int, int]:
     return inner, outer
 
 
-def _alone(
-    plan: FftPlan, source: FftLines, target: FftLines, ends: _Ends, made: int, whole: int, gpu: Gpu
-) -> KernelChoice:
+def _alone(plan: FftPlan, source: FftLines, target: FftLines, ends: _Ends, whole: int) -> _Step:
     """The one pass of transforms that a block has in hand."""
     (each,) = plan.passes
     extents = source.extents
     # Neighbouring columns where those are neighbours in memory and numbers are not; else numbers.
-    unit = [i for i, extent in enumerate(extents) if extent > 1 and target.strides[i] == 1]
-    reads = [i for i, extent in enumerate(extents) if extent > 1 and source.strides[i] == 1]
-    rows_out = target.number == 1 or not unit
-    rows_in = source.number == 1 or not reads
-    column = unit[0] if not rows_out else reads[0] if not rows_in else None
+    made, given = (
+        [i for i, extent in enumerate(extents) if extent > 1 and lines.strides[i] == 1]
+        for lines in (target, source)
+    )
+    rows_out, rows_in = target.number == 1 or not made, source.number == 1 or not given
+    column = made[0] if not rows_out else given[0] if not rows_in else None
     if column is None and extents:
         column = max(range(len(extents)), key=lambda i: (extents[i], i))
-    if not rows_out and not rows_in and unit[0] != reads[0]:
+    if not rows_out and not rows_in and made[0] != given[0]:
         rows_in = True
-    rest = [extent for i, extent in enumerate(extents) if i != column]
-    blocks, batches = _grid(tuple(rest))
-    begins, to = (FftPlaces(*lines.places(column), lines.step) for lines in (source, target))
-    return _pass_kernel(
-        plan, each, source, target, gpu,
-        begins=begins, to=to, numbers=FftPlaces(0, 0, 0, 1), results=FftPlaces(0, 0, 0, 1), ups=FftPlaces(),
-        blocks=blocks, batches=batches, columns=1 if column is None else extents[column],
-        taken=source.count, made=made, left=plan.length, whole=whole, source=ends.source, target=ends.target,
-        rows_in=rows_in, rows_out=rows_out, turned=False, swap_in=ends.swap_in, swap_out=ends.swap_out, swap_last=ends.swap_last,
-        table_in=ends.table_in, table_out=ends.table_out, factor=ends.factor, up=None, down=None,
+    blocks, batches = _grid(tuple(extent for i, extent in enumerate(extents) if i != column))
+    begins, to = (
+        FftPlaces(batch, 0, 0, block, stride, lines.step)
+        for lines in (source, target) for batch, block, stride in (lines.places(column),)
+    )  # fmt: skip
+    return _Step(
+        each, plan.length, whole, source, target, ends.source, ends.target, begins, to,
+        columns=1 if column is None else extents[column], rows_in=rows_in, rows_out=rows_out, blocks=blocks, batches=batches,
+        numbers=FftPlaces(number=1), results=FftPlaces(number=1),
     )  # fmt: skip
 
 
-def _pass_kernel(
-    plan: FftPlan, each: Pass, reads: FftLines, writes: FftLines, gpu: Gpu, *, begins: Any, to: Any, numbers: Any, results: Any, ups: Any,
-    blocks: int, batches: int, columns: int, taken: int, made: int, left: int, source: Given, target: Given, rows_in: bool,
-    rows_out: bool, turned: bool, swap_in: bool, swap_out: bool, swap_last: bool, table_in: DeviceTable | None,
-    table_out: DeviceTable | None, factor: float, up: Given | None, down: Given | None, whole: int,
-) -> KernelChoice:  # fmt: skip
-    by_column = rows_in or rows_out
-    sizes = [
-        2 * _SIZES[side.format] for side, in_rows in ((reads, rows_in), (writes, rows_out)) if not in_rows
-    ]
-    tile = _tile(plan, each, columns, by_column, min(sizes, default=0), blocks * batches * columns, gpu)
+def _steps(plan: FftPlan, source: FftLines, target: FftLines, ends: _Ends, whole: int) -> list[_Step]:
+    """Two passes, or three, of whole transforms between which numbers lie without gaps, row after row."""
+    n, passes = plan.length, plan.passes
+    between = _without_gaps(plan.storage, source.extents, n)
+    blocks, batches = _grid(source.extents)
+    rest = n // passes[0].length
+    outer, inner, _ = source.places(None)
+    first = _Step(
+        passes[0], n, whole, source, between, ends.source, 0,
+        FftPlaces(outer, 0, 0, inner, source.step, rest * source.step), FftPlaces(blocks * n, 0, 0, n, 1, rest),
+        columns=rest, rows_in=False, rows_out=False, blocks=blocks, batches=batches, left=n,
+        numbers=FftPlaces(column=1, number=rest), downs=FftPlaces(blocks * rest, 0, 0, rest, 1),
+    )  # fmt: skip
+    k1, step = passes[0].length, target.step
+    outer, inner, _ = target.places(None)
+    if len(passes) == 2:
+        last = _Step(
+            passes[1], n, whole, between, target, 0, ends.target,
+            FftPlaces(blocks * n, 0, 0, n, rest, 1), FftPlaces(outer, 0, 0, inner, step, k1 * step),
+            columns=k1, rows_in=True, rows_out=False, blocks=blocks, batches=batches,
+            results=FftPlaces(column=1, number=k1), ups=FftPlaces(blocks * rest, 0, 0, rest, 0, 1),
+        )  # fmt: skip
+        return [first, last]
+    k2, k3 = passes[1].length, passes[2].length
+    rows = source.rows
+    middle = _Step(
+        passes[1], n, whole, between, between, 0, 0,
+        FftPlaces(n, 0, 0, rest, 1, k3), FftPlaces(n, 0, 0, rest, 1, k3),
+        columns=k3, rows_in=False, rows_out=False, blocks=k1, batches=rows, known=True, left=rest,
+        ups=FftPlaces(rest, 0, 0, 0, 1, k3), downs=FftPlaces(k1 * k3, 0, 0, k3, 1),
+    )  # fmt: skip
+    last = _Step(
+        passes[2], n, whole, between, target, 0, ends.target,
+        FftPlaces(n, 0, 0, k3, rest, 1), FftPlaces(inner, 0, 0, k1 * step, step, k1 * k2 * step),
+        columns=k1, rows_in=True, rows_out=False, blocks=k2, batches=rows, known=True,
+        results=FftPlaces(block=k1, column=1, number=k1 * k2), ups=FftPlaces(k1 * k3, 0, 0, 0, k3, 1),
+    )  # fmt: skip
+    return [first, middle, last]
+
+
+# Two passes in one launch.  What the first leaves for the second stays in the cache that all multiprocessors share: in a ring
+# of slots, each for a group of transforms.
+
+
+class _Ring(NamedTuple):
+    groups: int
+    """Of a batch."""
+    total: int
+    """In all."""
+    size: int
+    """Numbers of one."""
+    slots: int
+    lag: int
+
+
+def _in_a_ring(plan: FftPlan, steps: list[_Step], rows: int, gpu: Gpu) -> _Ring | None:
+    """The last two steps, changed to a ring's; None where its slots would not stay in the cache, or there is one group alone."""
+    first, last = steps[-2:]
+    width, room = 1, gpu.l2 // 2 // (2 * _SIZES[plan.storage])
+    if len(steps) == 3:  # some columns of the last pass, which are blocks of the one before
+        most = _tile(last, plan, gpu).columns
+        widths = [each for each in range(1, most + 1) if last.columns % each == 0]
+        width = max((each for each in widths if room // (first.left * each) >= _FEW_SLOTS), default=0)
+        if width < most // 2:
+            return None
+    size = plan.length if len(steps) == 2 else first.left * width
+    count = rows if len(steps) == 2 else rows * last.columns // width
+    slots = min(room // size, _STATE // 2 - 2, count)
+    if slots < 2:
+        return None
+    groups = first.blocks if len(steps) == 2 else last.columns // width
+    lines = first.left // first.each.length  # columns of the first pass's blocks
+    if len(steps) == 2:
+        for places in (first.begins, last.to):
+            places.group, places.block = places.block, 0
+        first.to = FftPlaces(slot=size, column=1, number=lines)
+        first.downs = FftPlaces(slot=lines, column=1)
+        last.begins = FftPlaces(slot=size, column=lines, number=1)
+        last.ups = FftPlaces(slot=lines, number=1)
+        first.blocks = last.blocks = 1
+    else:
+        k2 = first.each.length
+        first.begins.group = width * first.left
+        first.to = FftPlaces(slot=size, block=first.left, column=1, number=lines)
+        first.downs = FftPlaces(slot=width * lines, block=lines, column=1)
+        last.begins = FftPlaces(slot=size, block=lines, column=first.left, number=1)
+        last.ups = FftPlaces(slot=width * lines, column=lines, number=1)
+        last.to.group, last.results.group = width * last.to.column, width
+        first.blocks, last.columns, last.blocks = width, width, k2
+    first.batches = last.batches = 1
+    last.is_shared = True
+    return _Ring(groups, count, size, slots, max(1, slots // 2))
+
+
+def _take_room(plan: FftPlan, steps: list[_Step], rows: int, ring: _Ring | None, room: _Room) -> None:
+    """Memory between the steps."""
+    for number, (step, following) in enumerate(pairwise(steps)):
+        in_ring = ring is not None and number + 2 == len(steps)
+        numbers = ring.slots * ring.size if ring is not None and in_ring else plan.length * rows
+        # The middle one of three passes without a ring leaves its results where its numbers were.
+        stays = number == 1 and not in_ring
+        step.target = following.source = (
+            step.source if stays else room.take(2 * _SIZES[plan.storage] * numbers)
+        )
+        if plan.storage == "binary16":
+            step.down = following.up = room.take(4 * numbers // step.each.length)
+
+
+def _ring_kernel(plan: FftPlan, steps: list[_Step], ring: _Ring, gpu: Gpu) -> tuple[KernelChoice, Space]:
+    first, last = steps[-2:]
+    tiles = [_tile(step, plan, gpu) for step in (first, last)]
+    threads = max(tile.threads for tile in tiles)
+    tiles = [replace(tile, threads=threads) for tile in tiles]
+    problem = FftRing()
+    problem.groups, problem.count, problem.lag, problem.slots = ring.groups, ring.total, ring.lag, ring.slots
+    problem.first_tiles, problem.second_tiles = (
+        tile.of(step) * step.blocks for tile, step in zip(tiles, (first, last), strict=True)
+    )
+    macros: dict[str, object] = {"WORK": plan.work.upper()}
+    takes: dict[str, Given] = {"state": SPACE}
+    for name, step, tile in zip(("first", "second"), (first, last), tiles, strict=True):
+        setattr(problem, name, _problem(step, plan, gpu))
+        macros |= {f"{name.upper()}_{key}": value for key, value in _macros(step, tile).items()}
+        macros |= {f"{name.upper()}_TILES": tile.of(step)}
+        takes |= {f"{name}.{key}": given for key, given in _takes(step).items()}
+    shared = max(tile.shared for tile in tiles)
+    resident = max(1, min(_REGISTERS // tiles[0].registers // threads, gpu.shared_memory // (shared + 4096)))
+    macros |= {"RESIDENT": resident, "LAG": ring.lag}
+    items = ring.total * (problem.first_tiles + problem.second_tiles)
+    blocks = min(items, gpu.multiprocessors * resident)
+    kernel = KernelChoice("fft_ring", macros, blocks, threads, problem, takes, shared=shared)
+    return kernel, Space("fft_ring", _STATE)
+
+
+def _pass_kernel(step: _Step, plan: FftPlan, gpu: Gpu) -> KernelChoice:
+    tile = _tile(step, plan, gpu)
+    tiles, rows = tile.of(step), step.blocks * step.batches
+    macros: dict[str, object] = {
+        "WORK": plan.work.upper(), **{f"ONLY_{key}": value for key, value in _macros(step, tile).items()},
+        "RESIDENT": max(1, _REGISTERS // tile.registers // tile.threads), "FLAT": int(rows == 1),
+        "TILES": tiles if step.left or step.known else 0, "BLOCKS": step.blocks if step.known else 0,
+    }  # fmt: skip
+    problem = _problem(step, plan, gpu)
+    return KernelChoice(
+        "fft_pass", macros, tiles * rows, tile.threads, problem, _takes(step), shared=tile.shared
+    )
+
+
+def _problem(step: _Step, plan: FftPlan, gpu: Gpu) -> Struct:
     problem = FftPass()
     for name, places in (
-        ("reads", begins),
-        ("writes", to),
-        ("numbers", numbers),
-        ("results", results),
-        ("ups", ups),
-    ):
+        ("reads", step.begins), ("writes", step.to), ("numbers", step.numbers), ("results", step.results), ("ups", step.ups),
+        ("downs", step.downs),
+    ):  # fmt: skip
         setattr(problem, name, places)
-    problem.blocks, problem.columns = blocks, columns
-    problem.taken, problem.made = taken, made
-    problem.whole, problem.stride = whole, reads.number
-    problem.twiddles = _twiddles(each, plan.work, gpu).address
-    if turned:
-        problem.shift, high, low = _coarse(left, plan.work, gpu)
+    problem.blocks, problem.columns = step.blocks, step.columns
+    problem.taken = step.n if step.taken is None else step.taken
+    problem.made = step.n if step.made is None else step.made
+    problem.whole, problem.stride = step.whole, step.reads.number
+    problem.twiddles = _twiddles(step.each, plan.work, gpu).address
+    if step.left:
+        problem.shift, high, low = _coarse(step.left, plan.work, gpu)
         problem.high, problem.low = high.address, low.address
-    for name, table in (("table_in", table_in), ("table_out", table_out)):
+    for name in ("table_in", "table_out", "halves"):
+        table = getattr(step, name)
         setattr(problem, name, 0 if table is None else table.address)
-    problem.factor = factor
-    takes = {"source": source, "target": target}
-    takes |= {name: given for name, given in (("up", up), ("down", down)) if given is not None}
-    macros = {
-        "WORK": plan.work.upper(), "LENGTH": each.length, "RADICES": ",".join(map(str, each.radices or (1,))),
-        "COLUMNS": tile.columns, "THREADS": tile.threads, "RESIDENT": tile.resident, "PITCH": tile.pitch,
-        "ROWS_IN": int(rows_in), "ROWS_OUT": int(rows_out), "BY_COLUMN": int(by_column),
-        "ELEMENT": reads.format.upper(), "RESULT": writes.format.upper(), "SOURCE_KIND": reads.kind, "TARGET_KIND": writes.kind,
-        "SWAP_IN": int(swap_in), "SWAP_OUT": int(swap_out), "SWAP_LAST": int(swap_last),
-        "SHORT": int(taken < plan.length * (2 if reads.kind == "NEIGHBOURS" else 1) or made < plan.length), "TABLE_IN": int(table_in is not None),
-        "TABLE_OUT": int(table_out is not None), "SCALED": int(factor != 1), "TURNED": int(turned), "UP": int(up is not None),
-        "DOWN": int(down is not None), "WHOLE": int(columns % tile.columns == 0), "FLAT": int(blocks * batches == 1),
-        "TILES": -(-columns // tile.columns) if left < whole or turned else 0, "BLOCKS": blocks if left < whole else 0, "READ_STEP": begins.number,
-        "WRITE_STEP": to.number, "UP_STEP": ups.number,
+    problem.factor = step.factor
+    return problem
+
+
+def _takes(step: _Step) -> dict[str, Given]:
+    given = {"source": step.source, "target": step.target, "up": step.up, "down": step.down}
+    return {name: place for name, place in given.items() if place is not None}
+
+
+def _macros(step: _Step, tile: _Tile) -> dict[str, object]:
+    return {
+        "LENGTH": step.each.length, "RADICES": ",".join(map(str, step.each.radices or (1,))), "COLUMNS": tile.columns,
+        "THREADS": tile.threads, "PITCH": tile.pitch, "WHOLE": int(step.columns % tile.columns == 0),
+        "READ_STEP": step.begins.number, "WRITE_STEP": step.to.number, "UP_STEP": step.ups.number,
+        "ROWS_IN": int(step.rows_in), "ROWS_OUT": int(step.rows_out), "BY_COLUMN": int(step.by_column),
+        "SOURCE": step.reads.format.upper(), "TARGET": step.writes.format.upper(), "SOURCE_KIND": step.reads.kind,
+        "TARGET_KIND": step.writes.kind, "READING": "SHARED" if step.is_shared else "STREAMED", "SWAP_IN": int(step.swap_in),
+        "SWAP_OUT": int(step.swap_out), "SWAP_LAST": int(step.swap_last), "SHORT": int(step.is_short),
+        "TABLE_IN": int(step.table_in is not None), "TABLE_OUT": int(step.table_out is not None),
+        "SCALED": int(step.factor != 1), "TURNED": int(step.left > 0), "UP": int(step.up is not None),
+        "DOWN": int(step.down is not None),
     }  # fmt: skip
-    count = -(-columns // tile.columns) * blocks * batches
-    return KernelChoice("fft_pass", macros, count, tile.threads, problem, takes, shared=tile.shared)
 
 
-def unfold_recipe(plan: FftPlan, source: FftLines, target: FftLines, factor: float, gpu: Gpu) -> Recipe:
-    """Transforms of an even number of real numbers; ``source``: pairs of neighbouring ones, as complex numbers."""
-    room = _Room()
-    between = _without_gaps(plan.work, source.extents, plan.length)
-    place = room.take(2 * _SIZES[plan.work] * plan.length * source.rows)
-    made = transform_recipe(plan, source, between, 1.0, False, gpu, last=place, room=room)
-    unfold = _fold_kernel("unfold_halves", plan, between, target, factor / 2, place, OUT, gpu)
-    return Recipe((*made.kernels, unfold), -(-room.size // 8))
-
-
-def fold_recipe(plan: FftPlan, source: FftLines, target: FftLines, factor: float, gpu: Gpu) -> Recipe:
-    """An even number of real numbers from half their transforms; ``target``: pairs of neighbouring ones."""
-    room = _Room()
-    between = _without_gaps(plan.work, source.extents, plan.length)
-    place = room.take(2 * _SIZES[plan.work] * plan.length * source.rows)
-    fold = _fold_kernel("fold_halves", plan, source, between, 1.0, X, place, gpu)
-    made = transform_recipe(plan, between, target, factor, True, gpu, first=place, room=room)
-    return Recipe((fold, *made.kernels), -(-room.size // 8))
-
-
-def _fold_kernel(
-    entry: str, plan: FftPlan, reads: FftLines, writes: FftLines, factor: float, source: Given, target: Given, gpu: Gpu
-) -> KernelChoice:  # fmt: skip
-    problem = FftFold()
-    columns, batches = _grid(reads.extents)
-    for name, side in (("reads", reads), ("writes", writes)):
-        outer, inner, _ = side.places(None)
-        setattr(problem, name, FftPlaces(outer, 0, inner, side.number))
-    half = plan.length
-    problem.rows, problem.columns, problem.half, problem.taken = columns * batches, columns, half, reads.count
-    problem.table = _half_turn(2 * half, plan.work, gpu).address
-    problem.factor = factor
+def _unfold_kernel(plan: FftPlan, target: FftLines, factor: float, source: Given, gpu: Gpu) -> KernelChoice:
+    problem = FftUnfold()
+    columns, batches = _grid(target.extents)
+    problem.batch, problem.column, _ = target.places(None)
+    problem.number, problem.half = target.number, plan.length
+    problem.rows, problem.columns = columns * batches, columns
+    problem.table = _half_turn(2 * plan.length, plan.work, gpu).address
+    problem.factor = factor / 2
     macros = {
-        "WORK": plan.work.upper(),
-        "ELEMENT": reads.format.upper(),
-        "RESULT": writes.format.upper(),
-        "THREADS": _FOLDERS,
-    }
-    count = columns * batches * (half + 1 if entry == "unfold_halves" else half)
-    return KernelChoice(
-        "fft_fold",
-        macros,
-        -(-count // _FOLDERS),
-        _FOLDERS,
-        problem,
-        {"source": source, "target": target},
-        entry=entry,
-    )
+        "WORK": plan.work.upper(), "SOURCE": plan.work.upper(), "TARGET": target.format.upper(), "THREADS": _UNFOLDERS,
+    }  # fmt: skip
+    blocks = -(-columns * batches * (plan.length + 1) // _UNFOLDERS)
+    takes = {"source": source, "target": OUT}
+    return KernelChoice("fft_unfold", macros, blocks, _UNFOLDERS, problem, takes)

@@ -42,7 +42,9 @@ class FftCall(NamedTuple):
     @property
     def in_pairs(self) -> bool:
         """Whether the result is pairs: where complex numbers came or would come as such."""
-        return self.kind != "to_real" and (self.pairs or str(self.x.dtype).removeprefix("torch.") == "float16")
+        return self.kind != "to_real" and (
+            self.pairs or str(self.x.dtype).removeprefix("torch.") == "float16"
+        )
 
 
 def real_format(dtype: np.dtype[Any]) -> Format:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tcu.gpu.arrays import DeviceArray, Library, joined, library_of
 from tcu.gpu.device import current, find_gpu
-from tcu.gpu.fft import FftLines, SourceKind, fold_recipe, transform_recipe, unfold_recipe
+from tcu.gpu.fft import FftLines, SourceKind, transform_recipe
 from tcu.gpu.launch import Launch
 from tcu.ops.fft import FftCall, Kind, plan_of, real_format, result_shape
 from tcu.plan.fft import FftPlan
@@ -23,7 +23,6 @@ class _Problem(NamedTuple):
 
     plan: FftPlan
     kind: Kind
-    n: int
     source: FftLines
     target: FftLines
     factor: float
@@ -75,7 +74,7 @@ def _run(call: FftCall, library: Library, plan: FftPlan, ordinal: int, stream: i
         dtype = np.dtype(np.complex128 if real.name == "binary64" else np.complex64)
         result, address = library.empty(x, made, dtype, ordinal)
     if math.prod(made):
-        launch = _launch(_Problem(plan, call.kind, call.n, *sides, call.factor), ordinal)
+        launch = _launch(_Problem(plan, call.kind, *sides, call.factor), ordinal)
         room = library.empty(x, (launch.room,), np.dtype(np.int64), ordinal) if launch.room else (None, 0)
         launch.start(view.address, 0, address, stream, room[1])
     return result
@@ -105,15 +104,15 @@ def _sides(view: DeviceArray, call: FftCall, plan: FftPlan) -> tuple[FftLines, F
     number, count, numbers = strides[axis], min(shape[axis], call.taken), made[axis]
     target_kind: SourceKind = "PAIRS"
     if call.kind == "from_real" and _halved(call):
-        kind = "NEIGHBOURS"
+        kind, target_kind = "NEIGHBOURS", "HALVES"
         even = count % 2 == 0 and number in (0, 1) and not any(s % 2 for s in begins)
         if even and view.address % (2 * size) == 0:
             kind, begins, number, count = "PAIRS", tuple(s // 2 for s in begins), 1, count // 2
     elif call.kind == "to_real" and _halved(call):
-        ends, numbers = tuple(s // 2 for s in ends), numbers // 2
+        kind, ends, numbers = "HALVES", tuple(s // 2 for s in ends), numbers // 2
     elif call.kind == "to_real":
         kind, target_kind = "HERMITIAN", "REALS"
-    alone = len(plan.passes) == 1 and not _halved(call)
+    alone = len(plan.passes) == 1
     if view.address % size or len(extents) > (3 if alone else 2):
         return None
     name = real_format(view.dtype).name
@@ -125,13 +124,6 @@ def _sides(view: DeviceArray, call: FftCall, plan: FftPlan) -> tuple[FftLines, F
 
 @lru_cache(maxsize=256)
 def _launch(problem: _Problem, ordinal: int) -> Launch:
+    plan, kind, source, target, factor = problem
     gpu = find_gpu(ordinal)
-    plan, kind, n, source, target, factor = problem
-    if kind == "from_real" and n % 2 == 0:
-        recipe = unfold_recipe(plan, source, target, factor, gpu)
-    elif kind == "to_real" and n % 2 == 0:
-        recipe = fold_recipe(plan, source, target, factor, gpu)
-    else:
-        inverse = kind in ("inverse", "to_real")
-        recipe = transform_recipe(plan, source, target, factor, inverse, gpu)
-    return Launch(recipe, gpu)
+    return Launch(transform_recipe(plan, source, target, factor, kind in ("inverse", "to_real"), gpu), gpu)

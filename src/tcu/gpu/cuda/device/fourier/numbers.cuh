@@ -1,14 +1,12 @@
-// Complex numbers in registers, and in memory: pairs of real numbers of any format.  What is computed with them is rounded
-// step by step.
+// Complex numbers in registers, and in memory: pairs of real numbers of any FORMAT, BINARY16, BINARY32 or BINARY64.  What is
+// computed with them is rounded step by step.
 //
-// Compiled with
-//   WORK             BINARY32 or BINARY64: in which all is computed
-//   ELEMENT, RESULT  formats of real numbers that are read and written
+// Compiled with WORK: BINARY32 or BINARY64, in which all is computed.
 
 #pragma once
 
-#include "device/finish/sixteen_bits.cuh"
-#include "device/types/element.cuh"
+#include "device/types/options.cuh"
+#include "device/types/types.cuh"
 
 namespace tcu::fourier {
 
@@ -39,38 +37,83 @@ __device__ inline Complex times(Complex x, Real factor) { return {times(x.re, fa
 
 __device__ inline Complex swapped(Complex x) { return {x.im, x.re}; }
 
-struct alignas(2 * sizeof(Code)) CodePair {
-    Code re, im;
-};
-
-__device__ inline Real widened(Code code) {
-    if constexpr (WORK == BINARY64) return static_cast<Real>(to_binary64(code));
-    return static_cast<Real>(to_binary32(code));
+// A constant, rounded to each format.
+__device__ constexpr Real constant(double wide, float narrow) {
+    return WORK == BINARY64 ? static_cast<Real>(wide) : static_cast<Real>(narrow);
 }
 
+__device__ inline Real from_binary16(u32 code) {
+    float value;
+    asm("{ .reg .b16 h; mov.b16 h, %1; cvt.f32.f16 %0, h; }" : "=f"(value) : "h"(static_cast<u16>(code)));
+    return static_cast<Real>(value);
+}
+
+// A NaN has all fraction bits set.
+__device__ inline u32 to_binary16(Complex x) {
+    u32 both;
+    asm("{ .reg .b16 l, h; cvt.rn.f16.f32 l, %1; cvt.rn.f16.f32 h, %2; mov.b32 %0, {l, h}; }"
+        : "=r"(both)
+        : "f"(static_cast<float>(x.re)), "f"(static_cast<float>(x.im)));
+    return both;
+}
+
+// STREAMED: of what nobody reads again, the caches keep nothing; SHARED: what other multiprocessors have written is read from
+// the cache that they share.
+enum Reading { STREAMED, SHARED };
+
+template <Reading READING, typename Word>
+__device__ inline Word fetched(const Word* at) {
+    return READING == SHARED ? __ldcg(at) : *at;
+}
+
+template <int FORMAT, Reading READING>
 __device__ inline Complex read_pair(const void* source, i64 at) {
-    const CodePair pair = static_cast<const CodePair*>(source)[at];
-    return {widened(pair.re), widened(pair.im)};
+    if constexpr (FORMAT == BINARY16) {
+        const u32 codes = fetched<READING>(static_cast<const u32*>(source) + at);
+        return {from_binary16(codes), from_binary16(codes >> 16)};
+    } else if constexpr (WORK == BINARY64) {
+        const double2 pair = fetched<READING>(static_cast<const double2*>(source) + at);
+        return {static_cast<Real>(pair.x), static_cast<Real>(pair.y)};
+    } else {
+        const float2 pair = fetched<READING>(static_cast<const float2*>(source) + at);
+        return {static_cast<Real>(pair.x), static_cast<Real>(pair.y)};
+    }
 }
 
-__device__ inline Complex read_real(const void* source, i64 at) {
-    return {widened(static_cast<const Code*>(source)[at]), 0};
+template <int FORMAT>
+__device__ inline Real read_real(const void* source, i64 at) {
+    if constexpr (FORMAT == BINARY16) return from_binary16(static_cast<const u16*>(source)[at]);
+    return static_cast<const Real*>(source)[at];
 }
 
+template <int FORMAT>
 __device__ inline void write_pair(void* target, i64 at, Complex x) {
-#if RESULT == BINARY16
-    static_cast<u32*>(target)[at] = finish::rounded_pair(static_cast<float>(x.re), static_cast<float>(x.im));
-#else
-    static_cast<Complex*>(target)[at] = x;
-#endif
+    if constexpr (FORMAT == BINARY16)
+        static_cast<u32*>(target)[at] = to_binary16(x);
+    else
+        static_cast<Complex*>(target)[at] = x;
 }
 
-__device__ inline void write_real(void* target, i64 at, Complex x) {
-#if RESULT == BINARY16
-    static_cast<u16*>(target)[at] = finish::rounded_16(static_cast<float>(x.re));
-#else
-    static_cast<Real*>(target)[at] = x.re;
-#endif
+template <int FORMAT>
+__device__ inline void write_real(void* target, i64 at, Real x) {
+    if constexpr (FORMAT == BINARY16)
+        static_cast<u16*>(target)[at] = static_cast<u16>(to_binary16({x, x}));
+    else
+        static_cast<Real*>(target)[at] = x;
+}
+
+// Numbers k and half - k of the transforms of neighbouring real numbers as complex ones make number k of the transform of the
+// real numbers, w = exp(-πik/half); and back.  The CPU takes the same steps (tcu/model/fft_kernels.py).
+__device__ inline Complex unfolded(Complex near, Complex far, Complex w, Real factor) {
+    const Complex even = {plus(near.re, far.re), minus(near.im, far.im)};
+    const Complex odd = times(Complex{plus(near.im, far.im), minus(far.re, near.re)}, w);
+    return times(Complex{plus(even.re, odd.re), plus(even.im, odd.im)}, factor);
+}
+
+__device__ inline Complex folded(Complex near, Complex far, Complex w) {
+    const Complex even = {plus(near.re, far.re), minus(near.im, far.im)};
+    const Complex odd = times(Complex{minus(near.re, far.re), plus(near.im, far.im)}, Complex{w.re, -w.im});
+    return {minus(even.re, odd.im), plus(even.im, odd.re)};
 }
 
 }  // namespace tcu::fourier
