@@ -23,9 +23,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import record
+import tcu.fft
 import torch
 
-import tcu.fft
 from tcu.study.gpu.timing import Clock, CudaClock, WallClock
 
 PAIRS = {"complex32": torch.float16, "complex64": torch.float32, "complex128": torch.float64}
@@ -53,9 +53,16 @@ def cases() -> list[Case]:
     ]
     found += [Case("complex64", (1 << p,), 1) for p in (16, 18, 20, 22, 24)]
     found += [Case("complex64", (n,), (1 << 25) // n) for n in (1000, 3**9, 5 << 12, 10007)]
-    found += [Case("complex64", (4096, 4096), 1, "fft2", (-2, -1)), Case("complex64", (256, 256, 256), 1, "fftn", (-3, -2, -1))]
+    found += [
+        Case("complex64", (4096, 4096), 1, "fft2", (-2, -1)),
+        Case("complex64", (256, 256, 256), 1, "fftn", (-3, -2, -1)),
+    ]
     found += [Case("complex64", (4096, 8192), 1, "fft", (0,))]
-    found += [Case("complex64", (n,), (1 << 26) // n, kind) for n in (1024, 4096, 1 << 16) for kind in ("rfft", "irfft")]
+    found += [
+        Case("complex64", (n,), (1 << 26) // n, kind)
+        for n in (1024, 4096, 1 << 16)
+        for kind in ("rfft", "irfft")
+    ]
     return found
 
 
@@ -68,12 +75,14 @@ def numbers(case: Case, device: str) -> torch.Tensor:
     if case.kind == "irfft":
         return torch.fft.rfft(torch.randn(shape, device=device, generator=generator, dtype=real))
     wide = torch.float64 if real == torch.float64 else torch.float32
-    return torch.view_as_complex(torch.randn((*shape, 2), device=device, generator=generator, dtype=wide).to(real))
+    return torch.view_as_complex(
+        torch.randn((*shape, 2), device=device, generator=generator, dtype=wide).to(real)
+    )
 
 
 def of(library: Any, case: Case, x: torch.Tensor) -> torch.Tensor:
     if case.kind in ("fft2", "fftn"):
-        return getattr(library, "fftn")(x, **{"axes" if library is tcu.fft else "dim": case.axes})
+        return library.fftn(x, **{"axes" if library is tcu.fft else "dim": case.axes})
     extra = {"n": case.shape[-1]} if case.kind == "irfft" else {}
     return getattr(library, case.kind)(x, **extra, **{"axis" if library is tcu.fft else "dim": case.axes[0]})
 
@@ -90,7 +99,9 @@ def right(case: Case, x: torch.Tensor, got: torch.Tensor) -> bool:
         return bits(got[:, few].contiguous()) == bits(of(tcu.fft, case, x[:, few].cpu()).contiguous())
     if case.batch == 1:
         return bits(got) == bits(of(tcu.fft, case, x.cpu()))
-    few = torch.randint(case.batch, (max(1, min(case.batch, (1 << 18) // math.prod(case.shape))),), device=x.device)
+    few = torch.randint(
+        case.batch, (max(1, min(case.batch, (1 << 18) // math.prod(case.shape))),), device=x.device
+    )
     return bits(got[few]) == bits(of(tcu.fft, case, x[few].cpu()))
 
 
@@ -107,7 +118,10 @@ def error(case: Case, x: torch.Tensor, got: torch.Tensor) -> float:
 def point(case: Case, clock: Clock, device: str, seconds: float) -> dict[str, Any]:
     x = numbers(case, device)
     ours = of(tcu.fft, case, x)
-    found: dict[str, dict[str, Any]] = {"tcu": {"right": right(case, x, ours), "error": error(case, x, ours)}, "cuFFT": {}}
+    found: dict[str, dict[str, Any]] = {
+        "tcu": {"right": right(case, x, ours), "error": error(case, x, ours)},
+        "cuFFT": {},
+    }
     nbytes = x.nbytes + ours.nbytes
     del ours
     who: dict[str, Callable[[int], torch.Tensor]] = {"tcu": partial(_call, tcu.fft, case, x)}
@@ -116,7 +130,9 @@ def point(case: Case, clock: Clock, device: str, seconds: float) -> dict[str, An
         who["cuFFT"] = partial(_call, torch.fft, case, x)
     except RuntimeError as fault:  # what it does not take
         found["cuFFT"]["missing"] = str(fault).splitlines()[0][:160]
-    timed = clock.graph(who, 1, nbytes, seconds) if device == "cuda" else dict(clock.events(who, 1, seconds, 3))
+    timed = (
+        clock.graph(who, 1, nbytes, seconds) if device == "cuda" else dict(clock.events(who, 1, seconds, 3))
+    )
     for name, timing in timed.items():
         if isinstance(timing, str):
             found[name]["missing"] = timing
@@ -132,11 +148,27 @@ def _call(library: Any, case: Case, x: torch.Tensor, number: int) -> torch.Tenso
 def show(row: dict[str, Any]) -> None:
     cells = []
     for name, one in row["participants"].items():
-        speed = f"{one['median'] * 1e6:.1f} µs {one['tb_per_s']:.2f} TB/s" if "median" in one else one.get("missing", "not timed")
-        cells.append(f"{name} {speed} error {one.get('error', math.nan):.2e}" + ("" if one.get("right", True) else " WRONG"))
+        speed = (
+            f"{one['median'] * 1e6:.1f} µs {one['tb_per_s']:.2f} TB/s"
+            if "median" in one
+            else one.get("missing", "not timed")
+        )
+        cells.append(
+            f"{name} {speed} error {one.get('error', math.nan):.2e}"
+            + ("" if one.get("right", True) else " WRONG")
+        )
     both = [one.get("median") for one in row["participants"].values()]
     ratio = f"; {both[1] / both[0]:.2f} times" if all(both) else ""
-    print(row["dtype"], row["kind"], row["shape"], "×", row["batch"], row["axes"], "; ".join(cells) + ratio, flush=True)
+    print(
+        row["dtype"],
+        row["kind"],
+        row["shape"],
+        "×",
+        row["batch"],
+        row["axes"],
+        "; ".join(cells) + ratio,
+        flush=True,
+    )
 
 
 def main() -> int:

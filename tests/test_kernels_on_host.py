@@ -52,7 +52,7 @@ STRUCTURES = {
     "segment_tiles": "SegmentTiles", "segment_chunks": "SegmentChunks",
     "exponentials": "Exponentials", "norms": "Norms", "exact_segments": "ExactSegments", "long_exact_segments": "LongExactSegments",
     "count_slots": "IndexSlots", "place_in_slots": "IndexSlots", "count_digits": "SlotSort", "sort_by_digit": "SlotSort", "begin_of_slots": "SlotSort", "listed_rows": "ListedRows", "listed_pieces": "ListedRows",
-    "listed_long_slots": "ListedRows", "fft_pass": "FftPass", "fft_ring": "FftRing", "fft_unfold": "FftUnfold", "triangular_scan": "TriangularScan", "triangular_levels": "TriangularScan",
+    "listed_long_slots": "ListedRows", "fft_pass": "FftPass", "fft_unfold": "FftUnfold", "triangular_scan": "TriangularScan", "triangular_levels": "TriangularScan",
 }  # fmt: skip
 MULTIPROCESSORS, L2 = 3, 5120
 TUNED = tuning.config(ScanConfig, (9, 0), "binary16")

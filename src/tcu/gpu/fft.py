@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from tcu.gpu.device import Gpu
-from tcu.gpu.launch import OUT, ROOM, SPACE, Given, KernelChoice, Recipe, Space, X
+from tcu.gpu.errors import GpuError
+from tcu.gpu.launch import OUT, ROOM, Given, KernelChoice, Recipe, X
 from tcu.gpu.structs import Struct, constants, struct
 from tcu.gpu.tables import DeviceTable
 from tcu.model.fft import convolution_kernel, half_turn
@@ -29,11 +30,10 @@ _MOST = {"binary32": 1 << 14, "binary64": 1 << 13}
 _SEGMENT = 64
 """Bytes of neighbouring columns, at least, where a block has room for them."""
 _REGISTERS = 65536
+_STATIC = 8192
+"""Bytes of shared memory that a block takes besides, at most."""
 _UNFOLDERS = 256
 """Threads of a block that unfolds."""
-_FEW_SLOTS = 3
-_STATE = 4096
-"""Words of a ring's state."""
 _SIZES = {"binary16": 2, "binary32": 4, "binary64": 8}
 
 
@@ -49,7 +49,7 @@ def _program_text(length: int) -> str:
     """A specialisation of fft_pass.cu's Butterfly."""
     program = butterfly(length)
     lines = [
-        f"const Real v{2 * i + part} = x[{i}].{'im' if part else 're'};"
+        f"const Number v{2 * i + part} = x[{i}].{'im' if part else 're'};"
         for i in range(length)
         for part in (0, 1)
     ]
@@ -59,7 +59,7 @@ def _program_text(length: int) -> str:
             "add": f"plus(v{step.x}, v{step.y})", "sub": f"minus(v{step.x}, v{step.y})",
             "mul": f"times({c}, v{step.x})", "fma": f"fused({c}, v{step.x}, v{step.y})",
         }[step.kind]  # fmt: skip
-        lines.append(f"const Real v{at} = {value};")
+        lines.append(f"const Number v{at} = {value};")
     lines += [
         f"x[{k}] = {{v{program.results[2 * k]}, v{program.results[2 * k + 1]}}};" for k in range(length)
     ]
@@ -77,8 +77,6 @@ SCALES = constants(FIELD=TOP + 126, MOST_SHIFT=MOST_SHIFT)
 
 FftPlaces = struct("FftPlaces", """
     i64 batch;   // from one to the next
-    i64 group;
-    i64 slot;
     i64 block;
     i64 column;
     i64 number;  // of a column
@@ -104,15 +102,6 @@ FftPass = struct("FftPass", """
     const void* table_out;
     const void* halves;         // exp(-πik/whole), k up to whole
     double factor;
-""")  # fmt: skip
-
-
-FftRing = struct("FftRing", """
-    fourier::FftPass first, second;
-    i64 groups, count;              // of a batch, and in all
-    i64 first_tiles, second_tiles;  // of a group
-    i64 lag, slots;                 // by so many groups the second pass follows the first; groups that there is room for
-    u64* state;                     // the next tile, blocks that are done, and for each slot tiles of both passes that were done
 """)  # fmt: skip
 
 
@@ -248,8 +237,6 @@ class _Step:
     table_out: DeviceTable | None = None
     halves: DeviceTable | None = None
     factor: float = 1.0
-    is_shared: bool = False
-    """Whether other blocks of the same launch have written what it reads."""
 
     @property
     def by_column(self) -> bool:
@@ -269,10 +256,12 @@ class _Tile:
 
     columns: int
     threads: int
-    registers: int
-    """Of a thread."""
+    resident: int
+    """Blocks on a multiprocessor."""
     pitch: int
     shared: int
+    in_parts: bool
+    """Whether real and imaginary parts take turns in shared memory."""
 
     def of(self, step: _Step) -> int:
         """Tiles of a block of columns."""
@@ -299,11 +288,22 @@ def _tile(step: _Step, plan: FftPlan, gpu: Gpu) -> _Tile:
     longest = max((1, *each.radices))
     own = longest * max(1, 16 // longest)
     threads = min(512 if wide else 1024, -(-length * count // own))
-    size, banks = (16, _BANKS // 16) if wide else (8, _BANKS // 8)
-    pitch = -(-(length + -(-length // banks)) // banks) * banks + banks // min(count, banks)
-    places = count * pitch if step.by_column else length * count + length * count // banks + 1
-    shared = places * size if len(each.radices) > 1 or step.writes.kind == "HALVES" else 0
-    return _Tile(count, threads, 128 if wide else 64, pitch, shared)
+    for size in (
+        (16, 8) if wide else (8, 4)
+    ):  # complex numbers, or where there is no room for them, their parts in turns
+        banks = _BANKS // size
+        pitch = -(-(length + -(-length // banks)) // banks) * banks + banks // min(count, banks)
+        places = count * pitch if step.by_column else length * count + length * count // banks + 1
+        shared = places * size if len(each.radices) > 1 or step.writes.kind == "HALVES" else 0
+        if shared + _STATIC <= gpu.shared_memory or step.writes.kind == "HALVES":
+            break
+    if shared + _STATIC > gpu.shared_memory:
+        raise GpuError(
+            f"a transform of {step.n:,} numbers takes {shared + _STATIC:,} bytes of a multiprocessor's shared memory, and "
+            f"{gpu.name} has {gpu.shared_memory:,}: transform it on the host, which makes the same bits"
+        )
+    resident = max(1, _REGISTERS // (128 if wide else 64) // threads)
+    return _Tile(count, threads, resident, pitch, shared, size < (16 if wide else 8))
 
 
 class _Ends(NamedTuple):
@@ -324,20 +324,22 @@ def transform_recipe(
 ) -> Recipe:
     """Transforms of complex numbers, or of what stands for some: of neighbouring real ones, if either side has their halves."""
     room = _Room()
-    alone = plan.chirp is None and len(plan.passes) == 1
+    # Both halves of a transform meet in shared memory, where it has room for them.
+    needed = 2 * _SIZES[plan.work] * (plan.length + plan.length // 8) + _STATIC
+    alone = plan.chirp is None and len(plan.passes) == 1 and needed <= gpu.shared_memory
     if target.kind != "HALVES" or alone:
-        kernels, space = _transforms(plan, source, target, factor, inverse, room, OUT, gpu)
+        kernels = _transforms(plan, source, target, factor, inverse, room, OUT, gpu)
     else:
         between = _without_gaps(plan.work, source.extents, plan.length)
         place = room.take(2 * _SIZES[plan.work] * plan.length * source.rows)
-        kernels, space = _transforms(plan, source, between, 1.0, inverse, room, place, gpu)
+        kernels = _transforms(plan, source, between, 1.0, inverse, room, place, gpu)
         kernels.append(_unfold_kernel(plan, target, factor, place, gpu))
-    return Recipe(tuple(kernels), room.words, space)
+    return Recipe(tuple(kernels), room.words)
 
 
 def _transforms(
     plan: FftPlan, source: FftLines, target: FftLines, factor: float, inverse: bool, room: _Room, last: Given, gpu: Gpu
-) -> tuple[list[KernelChoice], Space | None]:  # fmt: skip
+) -> list[KernelChoice]:  # fmt: skip
     if plan.chirp is None:
         ends = _Ends(X, last, inverse, inverse, factor=factor)
         return _launches(plan, source, target, ends, room, gpu, plan.length)
@@ -347,9 +349,10 @@ def _transforms(
     place = room.take(2 * _SIZES[inner.storage] * inner.length * source.rows)
     there = _Ends(X, place, inverse, table_in=chirp, table_out=transformed)
     back = _Ends(place, last, True, True, inverse, table_out=chirp, factor=factor)
-    first, space = _launches(inner, source, between, there, room, gpu, plan.length)
-    second, _ = _launches(inner, between, target, back, room, gpu, plan.length)
-    return [*first, *second], space
+    return [
+        *_launches(inner, source, between, there, room, gpu, plan.length),
+        *_launches(inner, between, target, back, room, gpu, plan.length),
+    ]
 
 
 def _without_gaps(format: str, extents: tuple[int, ...], n: int) -> FftLines:
@@ -360,7 +363,7 @@ def _without_gaps(format: str, extents: tuple[int, ...], n: int) -> FftLines:
 
 def _launches(
     plan: FftPlan, source: FftLines, target: FftLines, ends: _Ends, room: _Room, gpu: Gpu, whole: int
-) -> tuple[list[KernelChoice], Space | None]:
+) -> list[KernelChoice]:
     """``whole``: the length of the transform that these serve."""
     if len(plan.passes) == 1:
         steps = [_alone(plan, source, target, ends, whole)]
@@ -374,12 +377,8 @@ def _launches(
         first.halves = _half_turn(2 * plan.length, plan.work, gpu)
     if target.kind == "HALVES":
         last.halves, last.factor = _half_turn(2 * plan.length, plan.work, gpu), ends.factor / 2
-    ring = _in_a_ring(plan, steps, source.rows, gpu) if len(steps) > 1 else None
-    _take_room(plan, steps, source.rows, ring, room)
-    if ring is None:
-        return [_pass_kernel(step, plan, gpu) for step in steps], None
-    kernel, space = _ring_kernel(plan, steps, ring, gpu)
-    return [*(_pass_kernel(step, plan, gpu) for step in steps[:-2]), kernel], space
+    _take_room(plan, steps, source.rows, room)
+    return [_pass_kernel(step, plan, gpu) for step in steps]
 
 
 def _grid(extents: tuple[int, ...]) -> tuple[int, int]:
@@ -405,7 +404,7 @@ def _alone(plan: FftPlan, source: FftLines, target: FftLines, ends: _Ends, whole
         rows_in = True
     blocks, batches = _grid(tuple(extent for i, extent in enumerate(extents) if i != column))
     begins, to = (
-        FftPlaces(batch, 0, 0, block, stride, lines.step)
+        FftPlaces(batch, block, stride, lines.step)
         for lines in (source, target) for batch, block, stride in (lines.places(column),)
     )  # fmt: skip
     return _Step(
@@ -424,98 +423,42 @@ def _steps(plan: FftPlan, source: FftLines, target: FftLines, ends: _Ends, whole
     outer, inner, _ = source.places(None)
     first = _Step(
         passes[0], n, whole, source, between, ends.source, 0,
-        FftPlaces(outer, 0, 0, inner, source.step, rest * source.step), FftPlaces(blocks * n, 0, 0, n, 1, rest),
+        FftPlaces(outer, inner, source.step, rest * source.step), FftPlaces(blocks * n, n, 1, rest),
         columns=rest, rows_in=False, rows_out=False, blocks=blocks, batches=batches, left=n,
-        numbers=FftPlaces(column=1, number=rest), downs=FftPlaces(blocks * rest, 0, 0, rest, 1),
+        numbers=FftPlaces(column=1, number=rest), downs=FftPlaces(blocks * rest, rest, 1),
     )  # fmt: skip
     k1, step = passes[0].length, target.step
     outer, inner, _ = target.places(None)
     if len(passes) == 2:
         last = _Step(
             passes[1], n, whole, between, target, 0, ends.target,
-            FftPlaces(blocks * n, 0, 0, n, rest, 1), FftPlaces(outer, 0, 0, inner, step, k1 * step),
+            FftPlaces(blocks * n, n, rest, 1), FftPlaces(outer, inner, step, k1 * step),
             columns=k1, rows_in=True, rows_out=False, blocks=blocks, batches=batches,
-            results=FftPlaces(column=1, number=k1), ups=FftPlaces(blocks * rest, 0, 0, rest, 0, 1),
+            results=FftPlaces(column=1, number=k1), ups=FftPlaces(blocks * rest, rest, 0, 1),
         )  # fmt: skip
         return [first, last]
     k2, k3 = passes[1].length, passes[2].length
     rows = source.rows
     middle = _Step(
         passes[1], n, whole, between, between, 0, 0,
-        FftPlaces(n, 0, 0, rest, 1, k3), FftPlaces(n, 0, 0, rest, 1, k3),
+        FftPlaces(n, rest, 1, k3), FftPlaces(n, rest, 1, k3),
         columns=k3, rows_in=False, rows_out=False, blocks=k1, batches=rows, known=True, left=rest,
-        ups=FftPlaces(rest, 0, 0, 0, 1, k3), downs=FftPlaces(k1 * k3, 0, 0, k3, 1),
+        ups=FftPlaces(rest, 0, 1, k3), downs=FftPlaces(k1 * k3, k3, 1),
     )  # fmt: skip
     last = _Step(
         passes[2], n, whole, between, target, 0, ends.target,
-        FftPlaces(n, 0, 0, k3, rest, 1), FftPlaces(inner, 0, 0, k1 * step, step, k1 * k2 * step),
+        FftPlaces(n, k3, rest, 1), FftPlaces(inner, k1 * step, step, k1 * k2 * step),
         columns=k1, rows_in=True, rows_out=False, blocks=k2, batches=rows, known=True,
-        results=FftPlaces(block=k1, column=1, number=k1 * k2), ups=FftPlaces(k1 * k3, 0, 0, 0, k3, 1),
+        results=FftPlaces(block=k1, column=1, number=k1 * k2), ups=FftPlaces(k1 * k3, 0, k3, 1),
     )  # fmt: skip
     return [first, middle, last]
 
 
-# Two passes in one launch.  What the first leaves for the second stays in the cache that all multiprocessors share: in a ring
-# of slots, each for a group of transforms.
-
-
-class _Ring(NamedTuple):
-    groups: int
-    """Of a batch."""
-    total: int
-    """In all."""
-    size: int
-    """Numbers of one."""
-    slots: int
-    lag: int
-
-
-def _in_a_ring(plan: FftPlan, steps: list[_Step], rows: int, gpu: Gpu) -> _Ring | None:
-    """The last two steps, changed to a ring's; None where its slots would not stay in the cache, or there is one group alone."""
-    first, last = steps[-2:]
-    width, room = 1, gpu.l2 // 2 // (2 * _SIZES[plan.storage])
-    if len(steps) == 3:  # some columns of the last pass, which are blocks of the one before
-        most = _tile(last, plan, gpu).columns
-        widths = [each for each in range(1, most + 1) if last.columns % each == 0]
-        width = max((each for each in widths if room // (first.left * each) >= _FEW_SLOTS), default=0)
-        if width < most // 2:
-            return None
-    size = plan.length if len(steps) == 2 else first.left * width
-    count = rows if len(steps) == 2 else rows * last.columns // width
-    slots = min(room // size, _STATE // 2 - 2, count)
-    if slots < 2:
-        return None
-    groups = first.blocks if len(steps) == 2 else last.columns // width
-    lines = first.left // first.each.length  # columns of the first pass's blocks
-    if len(steps) == 2:
-        for places in (first.begins, last.to):
-            places.group, places.block = places.block, 0
-        first.to = FftPlaces(slot=size, column=1, number=lines)
-        first.downs = FftPlaces(slot=lines, column=1)
-        last.begins = FftPlaces(slot=size, column=lines, number=1)
-        last.ups = FftPlaces(slot=lines, number=1)
-        first.blocks = last.blocks = 1
-    else:
-        k2 = first.each.length
-        first.begins.group = width * first.left
-        first.to = FftPlaces(slot=size, block=first.left, column=1, number=lines)
-        first.downs = FftPlaces(slot=width * lines, block=lines, column=1)
-        last.begins = FftPlaces(slot=size, block=lines, column=first.left, number=1)
-        last.ups = FftPlaces(slot=width * lines, column=lines, number=1)
-        last.to.group, last.results.group = width * last.to.column, width
-        first.blocks, last.columns, last.blocks = width, width, k2
-    first.batches = last.batches = 1
-    last.is_shared = True
-    return _Ring(groups, count, size, slots, max(1, slots // 2))
-
-
-def _take_room(plan: FftPlan, steps: list[_Step], rows: int, ring: _Ring | None, room: _Room) -> None:
-    """Memory between the steps."""
-    for number, (step, following) in enumerate(pairwise(steps)):
-        in_ring = ring is not None and number + 2 == len(steps)
-        numbers = ring.slots * ring.size if ring is not None and in_ring else plan.length * rows
-        # The middle one of three passes without a ring leaves its results where its numbers were.
-        stays = number == 1 and not in_ring
+def _take_room(plan: FftPlan, steps: list[_Step], rows: int, room: _Room) -> None:
+    """Memory between the steps.  The middle one of three leaves its results where its numbers were."""
+    numbers = plan.length * rows
+    for step, following in pairwise(steps):
+        stays = step is not steps[0]
         step.target = following.source = (
             step.source if stays else room.take(2 * _SIZES[plan.storage] * numbers)
         )
@@ -523,38 +466,12 @@ def _take_room(plan: FftPlan, steps: list[_Step], rows: int, ring: _Ring | None,
             step.down = following.up = room.take(4 * numbers // step.each.length)
 
 
-def _ring_kernel(plan: FftPlan, steps: list[_Step], ring: _Ring, gpu: Gpu) -> tuple[KernelChoice, Space]:
-    first, last = steps[-2:]
-    tiles = [_tile(step, plan, gpu) for step in (first, last)]
-    threads = max(tile.threads for tile in tiles)
-    tiles = [replace(tile, threads=threads) for tile in tiles]
-    problem = FftRing()
-    problem.groups, problem.count, problem.lag, problem.slots = ring.groups, ring.total, ring.lag, ring.slots
-    problem.first_tiles, problem.second_tiles = (
-        tile.of(step) * step.blocks for tile, step in zip(tiles, (first, last), strict=True)
-    )
-    macros: dict[str, object] = {"WORK": plan.work.upper()}
-    takes: dict[str, Given] = {"state": SPACE}
-    for name, step, tile in zip(("first", "second"), (first, last), tiles, strict=True):
-        setattr(problem, name, _problem(step, plan, gpu))
-        macros |= {f"{name.upper()}_{key}": value for key, value in _macros(step, tile).items()}
-        macros |= {f"{name.upper()}_TILES": tile.of(step)}
-        takes |= {f"{name}.{key}": given for key, given in _takes(step).items()}
-    shared = max(tile.shared for tile in tiles)
-    resident = max(1, min(_REGISTERS // tiles[0].registers // threads, gpu.shared_memory // (shared + 4096)))
-    macros |= {"RESIDENT": resident, "LAG": ring.lag}
-    items = ring.total * (problem.first_tiles + problem.second_tiles)
-    blocks = min(items, gpu.multiprocessors * resident)
-    kernel = KernelChoice("fft_ring", macros, blocks, threads, problem, takes, shared=shared)
-    return kernel, Space("fft_ring", _STATE)
-
-
 def _pass_kernel(step: _Step, plan: FftPlan, gpu: Gpu) -> KernelChoice:
     tile = _tile(step, plan, gpu)
     tiles, rows = tile.of(step), step.blocks * step.batches
     macros: dict[str, object] = {
-        "WORK": plan.work.upper(), **{f"ONLY_{key}": value for key, value in _macros(step, tile).items()},
-        "RESIDENT": max(1, _REGISTERS // tile.registers // tile.threads), "FLAT": int(rows == 1),
+        "WORK": plan.work.upper(), **_macros(step, tile),
+        "RESIDENT": tile.resident, "FLAT": int(rows == 1),
         "TILES": tiles if step.left or step.known else 0, "BLOCKS": step.blocks if step.known else 0,
     }  # fmt: skip
     problem = _problem(step, plan, gpu)
@@ -595,9 +512,9 @@ def _macros(step: _Step, tile: _Tile) -> dict[str, object]:
         "LENGTH": step.each.length, "RADICES": ",".join(map(str, step.each.radices or (1,))), "COLUMNS": tile.columns,
         "THREADS": tile.threads, "PITCH": tile.pitch, "WHOLE": int(step.columns % tile.columns == 0),
         "READ_STEP": step.begins.number, "WRITE_STEP": step.to.number, "UP_STEP": step.ups.number,
-        "ROWS_IN": int(step.rows_in), "ROWS_OUT": int(step.rows_out), "BY_COLUMN": int(step.by_column),
+        "ROWS_IN": int(step.rows_in), "ROWS_OUT": int(step.rows_out), "BY_COLUMN": int(step.by_column), "IN_PARTS": int(tile.in_parts),
         "SOURCE": step.reads.format.upper(), "TARGET": step.writes.format.upper(), "SOURCE_KIND": step.reads.kind,
-        "TARGET_KIND": step.writes.kind, "READING": "SHARED" if step.is_shared else "STREAMED", "SWAP_IN": int(step.swap_in),
+        "TARGET_KIND": step.writes.kind, "SWAP_IN": int(step.swap_in),
         "SWAP_OUT": int(step.swap_out), "SWAP_LAST": int(step.swap_last), "SHORT": int(step.is_short),
         "TABLE_IN": int(step.table_in is not None), "TABLE_OUT": int(step.table_out is not None),
         "SCALED": int(step.factor != 1), "TURNED": int(step.left > 0), "UP": int(step.up is not None),

@@ -11,13 +11,13 @@
 namespace tcu::fourier {
 
 #if WORK == BINARY64
-typedef double Real;
+typedef double Number;
 #else
-typedef float Real;
+typedef float Number;
 #endif
 
-struct alignas(2 * sizeof(Real)) Complex {
-    Real re, im;
+struct alignas(2 * sizeof(Number)) Complex {
+    Number re, im;
 };
 
 __device__ inline float plus(float x, float y) { return __fadd_rn(x, y); }
@@ -33,19 +33,19 @@ __device__ inline Complex times(Complex x, Complex w) {
     return {fused(x.re, w.re, -times(x.im, w.im)), fused(x.re, w.im, times(x.im, w.re))};
 }
 
-__device__ inline Complex times(Complex x, Real factor) { return {times(x.re, factor), times(x.im, factor)}; }
+__device__ inline Complex times(Complex x, Number factor) { return {times(x.re, factor), times(x.im, factor)}; }
 
 __device__ inline Complex swapped(Complex x) { return {x.im, x.re}; }
 
 // A constant, rounded to each format.
-__device__ constexpr Real constant(double wide, float narrow) {
-    return WORK == BINARY64 ? static_cast<Real>(wide) : static_cast<Real>(narrow);
+__device__ constexpr Number constant(double wide, float narrow) {
+    return WORK == BINARY64 ? static_cast<Number>(wide) : static_cast<Number>(narrow);
 }
 
-__device__ inline Real from_binary16(u32 code) {
+__device__ inline Number from_binary16(u32 code) {
     float value;
     asm("{ .reg .b16 h; mov.b16 h, %1; cvt.f32.f16 %0, h; }" : "=f"(value) : "h"(static_cast<u16>(code)));
-    return static_cast<Real>(value);
+    return static_cast<Number>(value);
 }
 
 // A NaN has all fraction bits set.
@@ -57,33 +57,20 @@ __device__ inline u32 to_binary16(Complex x) {
     return both;
 }
 
-// STREAMED: of what nobody reads again, the caches keep nothing; SHARED: what other multiprocessors have written is read from
-// the cache that they share.
-enum Reading { STREAMED, SHARED };
-
-template <Reading READING, typename Word>
-__device__ inline Word fetched(const Word* at) {
-    return READING == SHARED ? __ldcg(at) : *at;
-}
-
-template <int FORMAT, Reading READING>
+template <int FORMAT>
 __device__ inline Complex read_pair(const void* source, i64 at) {
     if constexpr (FORMAT == BINARY16) {
-        const u32 codes = fetched<READING>(static_cast<const u32*>(source) + at);
+        const u32 codes = static_cast<const u32*>(source)[at];
         return {from_binary16(codes), from_binary16(codes >> 16)};
-    } else if constexpr (WORK == BINARY64) {
-        const double2 pair = fetched<READING>(static_cast<const double2*>(source) + at);
-        return {static_cast<Real>(pair.x), static_cast<Real>(pair.y)};
     } else {
-        const float2 pair = fetched<READING>(static_cast<const float2*>(source) + at);
-        return {static_cast<Real>(pair.x), static_cast<Real>(pair.y)};
+        return static_cast<const Complex*>(source)[at];
     }
 }
 
 template <int FORMAT>
-__device__ inline Real read_real(const void* source, i64 at) {
+__device__ inline Number read_real(const void* source, i64 at) {
     if constexpr (FORMAT == BINARY16) return from_binary16(static_cast<const u16*>(source)[at]);
-    return static_cast<const Real*>(source)[at];
+    return static_cast<const Number*>(source)[at];
 }
 
 template <int FORMAT>
@@ -95,16 +82,16 @@ __device__ inline void write_pair(void* target, i64 at, Complex x) {
 }
 
 template <int FORMAT>
-__device__ inline void write_real(void* target, i64 at, Real x) {
+__device__ inline void write_real(void* target, i64 at, Number x) {
     if constexpr (FORMAT == BINARY16)
         static_cast<u16*>(target)[at] = static_cast<u16>(to_binary16({x, x}));
     else
-        static_cast<Real*>(target)[at] = x;
+        static_cast<Number*>(target)[at] = x;
 }
 
 // Numbers k and half - k of the transforms of neighbouring real numbers as complex ones make number k of the transform of the
 // real numbers, w = exp(-πik/half); and back.  The CPU takes the same steps (tcu/model/fft_kernels.py).
-__device__ inline Complex unfolded(Complex near, Complex far, Complex w, Real factor) {
+__device__ inline Complex unfolded(Complex near, Complex far, Complex w, Number factor) {
     const Complex even = {plus(near.re, far.re), minus(near.im, far.im)};
     const Complex odd = times(Complex{plus(near.im, far.im), minus(far.re, near.re)}, w);
     return times(Complex{plus(even.re, odd.re), plus(even.im, odd.im)}, factor);
