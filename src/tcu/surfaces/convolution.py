@@ -82,7 +82,9 @@ def _run(x: Any, y: Any, mode: Any, axis: Any, *, mirrored: bool) -> Any:
     place = axis_of(axis, max(x.ndim, y.ndim))
     x, y = (xp.moveaxis(each, 0 if each.ndim == 1 else axis_of(axis, each.ndim), -1) for each in (x, y))
     if not (x.shape[-1] and y.shape[-1]):
-        raise ShapeError(f"x has {x.shape[-1]} numbers along the axis, y {y.shape[-1]}: give at least one of each")
+        raise ShapeError(
+            f"x has {x.shape[-1]} numbers along the axis, y {y.shape[-1]}: give at least one of each"
+        )
     try:
         np.broadcast_shapes(tuple(x.shape[:-1]), tuple(y.shape[:-1]))
     except ValueError:
@@ -109,7 +111,9 @@ def _of_one_library(x: Any, y: Any) -> tuple[Any, Any]:
         check_in_memory(each, name)
     kinds = [(is_tensor(each), not is_tensor(each) and lives_on_gpu(each)) for each in (x, y)]
     if kinds[0] != kinds[1]:
-        raise ParameterError("x and y are of different libraries: make both NumPy arrays, tensors, or arrays on one GPU")
+        raise ParameterError(
+            "x and y are of different libraries: make both NumPy arrays, tensors, or arrays on one GPU"
+        )
     return (x, y) if any(kinds[0]) else (np.asarray(x), np.asarray(y))
 
 
@@ -131,7 +135,9 @@ def _alike(x: Any, y: Any) -> tuple[Any, Any]:
     else:
         name = "float64" if wide else "float32"
     known = ("float32", "float64", "complex64", "complex128")
-    first, second = (_as(each, name) if given in known else each for each, given in zip((x, y), names, strict=True))
+    first, second = (
+        _as(each, name) if given in known else each for each, given in zip((x, y), names, strict=True)
+    )
     return first, second
 
 
@@ -158,7 +164,9 @@ def _times(xp: Any, a: Any, b: Any) -> Any:
 def _joined(xp: Any, pairs: Any) -> Any:
     if is_tensor(pairs):
         return xp.view_as_complex(pairs)
-    return xp.ascontiguousarray(pairs).view("complex128" if pairs.dtype == np.float64 else "complex64")[..., 0]
+    return xp.ascontiguousarray(pairs).view("complex128" if pairs.dtype == np.float64 else "complex64")[
+        ..., 0
+    ]
 
 
 def _part(mode: str, n: int, m: int, mirrored: bool) -> tuple[int, int]:
@@ -194,7 +202,9 @@ def _error(counts: tuple[int, int], largest: tuple[int, int], n: int) -> float:
     off by √5 unit roundoffs (R. Brent, C. Percival, P. Zimmermann, 2007).  No number is off by more than the norm.
     """
     u = 2.0**-53
-    e = math.sqrt(2) * error_bound(n, "float64", "from_real")  # the numbers that come back, and their mirror images
+    e = math.sqrt(2) * error_bound(
+        n, "float64", "from_real"
+    )  # the numbers that come back, and their mirror images
     count, other = counts
     scale = float(largest[0]) * float(largest[1])
     first, second = count * math.sqrt(other) * scale, other * math.sqrt(count) * scale

@@ -6,24 +6,23 @@ numbers, each rounded on its own: libraries multiply complex numbers with FMAs o
 
 from __future__ import annotations
 
-import math
-from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats.array import is_dask
+from tcu.formats.tensor import is_tensor
 from tcu.ops.fft import real_format
-from tcu.plan.roots import roots_at
+from tcu.surfaces.cosine_tables import tables
 from tcu.surfaces.fft_arrays import (
-    NORMS,
     axis_of,
+    check_norm,
     dask_arrays,
     length_of,
     namespace,
-    on_device,
     taken,
+    tensors,
     transformed,
 )
 
@@ -109,8 +108,7 @@ def idst(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: Norm
 def _run(x: Any, type: Any, n: Any, axis: Any, norm: Any, *, sine: bool, inverse: bool) -> Any:
     if type not in (2, 3):
         raise ParameterError(f"type={type!r}: choose 2 or 3")
-    if norm not in NORMS:
-        raise ParameterError(f"norm={norm!r}: choose 'backward', 'ortho' or 'forward'")
+    check_norm(norm)
     x = taken(x, wide=True)
     if "complex" in str(x.dtype):
         raise DtypeError(f"x has dtype {x.dtype}: transform x.real and x.imag one after the other")
@@ -118,18 +116,20 @@ def _run(x: Any, type: Any, n: Any, axis: Any, norm: Any, *, sine: bool, inverse
     length = length_of(n, x.shape[place], place)
     # The inverse of type 2 is type 3 over 2n, and the other way round.
     kind = type if not inverse else 5 - type
-    over = norm == "forward" and not inverse or inverse and norm in (None, "backward")
+    over = inverse == (norm != "forward")
     scale = "ortho" if norm == "ortho" else "over" if over else "none"
     if is_dask(x):
         real_format(x.dtype)
-        return dask_arrays().mapped(_along, x, place, length, x.dtype, n=length, axis=place, kind=kind, scale=scale, sine=sine)
+        return dask_arrays().mapped(
+            _along, x, place, length, x.dtype, n=length, place=place, kind=kind, scale=scale, sine=sine
+        )
     return _along(x, length, place, kind, scale, sine)
 
 
-def _along(x: Any, n: int, axis: int, kind: int, scale: str, sine: bool) -> Any:
+def _along(x: Any, n: int, place: int, kind: int, scale: str, sine: bool) -> Any:
     xp = namespace(x)
-    x = _fitted(xp, xp.moveaxis(x, axis, -1), n)
-    signs, weights, cosines, sines = on_device(_tables(n, kind, scale, str(x.dtype).removeprefix("torch.")), x)
+    x = _fitted(xp, xp.moveaxis(x, place, -1), n)
+    signs, weights, cosines, sines = _beside(x, n, kind, scale)
     if kind == 2:
         # The sine transform is that of numbers with signs in turns, in the other order.
         y = _second(xp, x * signs if sine else x, n, cosines, sines) * weights
@@ -137,7 +137,7 @@ def _along(x: Any, n: int, axis: int, kind: int, scale: str, sine: bool) -> Any:
     else:
         y = _third(xp, (xp.flip(x, (-1,)) if sine else x) * weights, n, cosines, sines)
         y = y * signs if sine else y
-    return xp.moveaxis(y, -1, axis)
+    return xp.moveaxis(y, -1, place)
 
 
 def _fitted(xp: Any, x: Any, n: int) -> Any:
@@ -145,23 +145,16 @@ def _fitted(xp: Any, x: Any, n: int) -> Any:
     there = x.shape[-1]
     if there >= n:
         return x[..., :n]
-    (zero,) = on_device([np.zeros((), str(x.dtype).removeprefix("torch."))], x)
+    zero = xp.zeros_like(x[..., :1])
     return xp.concatenate((x, xp.broadcast_to(zero, (*x.shape[:-1], n - there))), -1)
 
 
-@lru_cache(maxsize=32)
-def _tables(n: int, kind: int, scale: str, dtype: str) -> tuple[Any, ...]:
-    """Signs in turns; what results of type 2 and numbers of type 3 are multiplied by; cosines and sines of πk/2n, k up to n/2."""
-    work = "binary64" if dtype == "float64" else "binary32"
-    signs = np.where(np.arange(n) % 2, -1, 1).astype(dtype)
-    once = 2.0 if kind == 2 else 1.0
-    if scale == "ortho":
-        weights = np.full(n, math.sqrt((2 if kind == 2 else 0.5) / n))
-        weights[0] = math.sqrt(1 / n)
-    else:
-        weights = np.full(n, once / (2 * n) if scale == "over" else once)
-    roots = roots_at(np.arange(n // 2 + 1, dtype=np.int64), 4 * n, work)
-    return signs, weights.astype(dtype), np.ascontiguousarray(roots[:, 0]), 0 - roots[:, 1]
+def _beside(x: Any, n: int, kind: int, scale: str) -> Any:
+    """The tables, as arrays of x's library and device."""
+    if is_tensor(x):
+        return tensors().cosine_tables(n, kind, scale, x.dtype, x.device)
+    found = tables(n, kind, scale, np.dtype(x.dtype).name)
+    return found if isinstance(x, np.ndarray) else [namespace(x).asarray(each) for each in found]
 
 
 def _second(xp: Any, x: Any, n: int, c: Any, s: Any) -> Any:
@@ -179,10 +172,12 @@ def _third(xp: Any, x: Any, n: int, c: Any, s: Any) -> Any:
     half = n // 2
     near, far = x[..., : half + 1], xp.flip(x[..., n - half :], (-1,))
     # Number n, the mirror image of the first, counts as zero.
-    far = xp.concatenate((x[..., :1] * 0, far), -1)
+    far = xp.concatenate((xp.zeros_like(x[..., :1]), far), -1)
     z = xp.stack((near * c + far * s, near * s - far * c), -1)
     v = transformed(z, "to_real", n, z.ndim - 2, pairs=True)
     even, odd = v[..., : n - half], xp.flip(v[..., n - half :], (-1,))
     if n % 2:
-        return xp.concatenate((xp.stack((even[..., :half], odd), -1).reshape((*x.shape[:-1], 2 * half)), even[..., half:]), -1)
+        return xp.concatenate(
+            (xp.stack((even[..., :half], odd), -1).reshape((*x.shape[:-1], 2 * half)), even[..., half:]), -1
+        )
     return xp.stack((even, odd), -1).reshape(x.shape)

@@ -388,7 +388,7 @@ def fftfreq(n: int, d: float = 1.0) -> npt.NDArray[np.float64]:
     length = length_of(n, 0, 0)
     number = np.arange(length)
     number[(length + 1) // 2 :] -= length
-    return number * (1.0 / (length * d))
+    return np.float64(1 / (length * d)) * number
 
 
 def rfftfreq(n: int, d: float = 1.0) -> npt.NDArray[np.float64]:
@@ -401,14 +401,16 @@ def rfftfreq(n: int, d: float = 1.0) -> npt.NDArray[np.float64]:
     array([0. , 0.5, 1. ])
     """
     length = length_of(n, 0, 0)
-    return np.arange(length // 2 + 1) * (1.0 / (length * d))
+    return np.float64(1 / (length * d)) * np.arange(length // 2 + 1)
 
 
 _KINDS = ("forward", "inverse", "from_real", "to_real")
 
 
 def error_bound(
-    n: int, dtype: npt.DTypeLike | Any, kind: Literal["forward", "inverse", "from_real", "to_real"] = "forward"
+    n: int,
+    dtype: npt.DTypeLike | Any,
+    kind: Literal["forward", "inverse", "from_real", "to_real"] = "forward",
 ) -> float:
     """A proved bound on the relative error of a transform, in the Euclidean norm.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,19 @@ from tcu.formats.tensor import is_tensor
 from tcu.ops.fft import FftCall, Kind
 from tcu.ops.layout import Along, row_axis
 
-__all__ = ["NORMS", "axis_of", "factor_of", "length_of", "namespace", "on_device", "taken", "transformed"]
+__all__ = [
+    "axis_of",
+    "check_norm",
+    "dask_arrays",
+    "factor_of",
+    "length_of",
+    "namespace",
+    "taken",
+    "tensors",
+    "transformed",
+]
 
-NORMS = (None, "backward", "ortho", "forward")
+_NORMS = (None, "backward", "ortho", "forward")
 _WIDENED = ("float16", "bfloat16")
 """Which NumPy has no complex numbers of."""
 
@@ -68,10 +77,16 @@ def taken(x: Any, *, real: str = "", pairs: bool = False, wide: bool = False) ->
         elif name in _WIDENED and not (pairs and name == "float16"):
             x = x.astype(np.float32)
     if (real or pairs) and "complex" in str(x.dtype):
-        advice = f"{real} takes real numbers: give x.real, or use fft" if real else "pairs are of real numbers: leave pairs out"
+        advice = (
+            f"{real} takes real numbers: give x.real, or use fft"
+            if real
+            else "pairs are of real numbers: leave pairs out"
+        )
         raise DtypeError(f"x has dtype {x.dtype}, and {advice}")
     if pairs and (not x.ndim or x.shape[-1] != 2):
-        raise ShapeError(f"x has shape {tuple(x.shape)}: pairs have a last axis of two, real and imaginary parts")
+        raise ShapeError(
+            f"x has shape {tuple(x.shape)}: pairs have a last axis of two, real and imaginary parts"
+        )
     return x
 
 
@@ -86,16 +101,21 @@ def length_of(n: Any, there: int, axis: int, name: str = "n") -> int:
         if there < 1:
             raise ParameterError(f"axis {axis} has no number that is transformed: give {name}, from 1 on")
         return there
-    number = whole_number(n)
+    number = n if type(n) is int else whole_number(n)  # of a graph's symbols, each is an int there
     if number is None or number < 1:
         raise ParameterError(f"{name}={n!r}: give a whole number from 1 on")
     return number
 
 
+def check_norm(norm: Any) -> None:
+    """Raises ParameterError."""
+    if norm not in _NORMS:
+        raise ParameterError(f"norm={norm!r}: choose 'backward', 'ortho' or 'forward'")
+
+
 def factor_of(norm: Any, n: int, *, inverse: bool) -> float:
     """What the results of a transform are multiplied by.  Raises ParameterError."""
-    if norm not in NORMS:
-        raise ParameterError(f"norm={norm!r}: choose 'backward', 'ortho' or 'forward'")
+    check_norm(norm)
     if norm == "ortho":
         return 1 / math.sqrt(n)
     return 1 / n if inverse == (norm != "forward") else 1.0
@@ -112,13 +132,3 @@ def namespace(x: Any) -> Any:
     if hasattr(x, "__array_namespace__"):
         return x.__array_namespace__()
     return sys.modules[type(x).__module__.partition(".")[0]]
-
-
-def on_device(arrays: Sequence[Any], like: Any) -> list[Any]:
-    """NumPy arrays as arrays of another's library and device."""
-    if is_tensor(like):
-        found: list[Any] = tensors().on_device(arrays, like)
-        return found
-    if isinstance(like, np.ndarray):
-        return list(arrays)
-    return [namespace(like).asarray(each) for each in arrays]

@@ -6,7 +6,6 @@ of numbers.  It is linear, and its transpose is one of itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,9 +14,10 @@ from tcu.engines import host, load_cuda
 from tcu.errors import DtypeError, ParameterError, ShapeError, unknown_name
 from tcu.formats.tensor import check_data, check_dense, check_memory, tensor_of
 from tcu.ops.fft import FftCall
-from tcu.surfaces.torch.watch import in_graph, is_watched, recorder
+from tcu.surfaces.cosine_tables import tables
+from tcu.surfaces.torch.watch import constant, in_graph, is_watched, recorder
 
-__all__ = ["on_device", "run", "taken"]
+__all__ = ["cosine_tables", "run", "taken"]
 
 _KINDS = ("forward", "inverse", "from_real", "to_real")
 _FORMATS = (torch.float16, torch.float32, torch.float64)
@@ -30,7 +30,9 @@ def taken(x: Any, wide: bool) -> Any:
         if x.is_quantized:
             raise DtypeError(f"x is quantized, {x.dtype}: transform x.dequantize()")
         if x.device.type not in ("cpu", "cuda", "meta"):
-            raise ParameterError(f"x is on {x.device}, where tcu has no transforms: move it with x.cpu() or x.cuda()")
+            raise ParameterError(
+                f"x is on {x.device}, where tcu has no transforms: move it with x.cpu() or x.cuda()"
+            )
     if x.dtype == torch.bfloat16 or (wide and x.dtype == torch.float16):
         return x.to(torch.float32)
     if x.is_complex() or x.dtype in _FORMATS:
@@ -78,7 +80,11 @@ def _recorded(call: FftCall) -> Any:
         result = _record()(x.movedim(axis, -1), kind, n, factor)
         return torch.view_as_complex(result).movedim(-1, axis)
     if not pairs:
-        x = torch.view_as_real(x.resolve_conj()) if x.is_complex() else torch.stack((x, torch.zeros_like(x)), -1)
+        x = (
+            torch.view_as_real(x.resolve_conj())
+            if x.is_complex()
+            else torch.stack((x, torch.zeros_like(x)), -1)
+        )
     result = _record()(x.movedim(axis, -2), kind, n, factor)
     if kind == "to_real":
         return result.movedim(-1, axis)
@@ -92,9 +98,13 @@ def _record() -> Any:
 # Tables, as tensors.
 
 
-def on_device(arrays: Sequence[Any], like: Any) -> list[Any]:
-    """NumPy arrays as tensors beside another."""
-    return [torch.from_numpy(each).to(like.device) for each in arrays]
+@constant
+def cosine_tables(n: int, kind: int, scale: str, dtype: Any, device: Any) -> tuple[Any, ...]:
+    """Those of :mod:`tcu.surfaces.cosine_tables`."""
+    return tuple(
+        torch.from_numpy(each).to(device)
+        for each in tables(n, kind, scale, str(dtype).removeprefix("torch."))
+    )
 
 
 # The operator.
@@ -106,9 +116,13 @@ def _call(x: Any, kind: str, n: Any, factor: Any) -> FftCall:
         raise unknown_name("kind of transform", kind, _KINDS)
     pairs = kind != "from_real"
     if x.dtype not in _FORMATS:
-        raise DtypeError(f"x has dtype {x.dtype}: the operator takes float16, float32 or float64, complex numbers as pairs")
+        raise DtypeError(
+            f"x has dtype {x.dtype}: the operator takes float16, float32 or float64, complex numbers as pairs"
+        )
     if x.dim() < 1 + pairs or (pairs and x.shape[-1] != 2):
-        raise ShapeError(f"x has shape {tuple(x.shape)}: {kind} takes {'(..., numbers, 2)' if pairs else '(..., numbers)'}")
+        raise ShapeError(
+            f"x has shape {tuple(x.shape)}: {kind} takes {'(..., numbers, 2)' if pairs else '(..., numbers)'}"
+        )
     if n < 1:
         raise ParameterError(f"n = {n}: a transform has at least one number")
     return FftCall(x, kind, n, x.dim() - 1 - pairs, factor, pairs)  # type: ignore[arg-type]
