@@ -11,7 +11,7 @@ from tcu.errors import ParameterError, ShapeError
 from tcu.formats.array import check_in_memory, lives_on_gpu
 from tcu.formats.tensor import is_tensor
 from tcu.surfaces.fft import error_bound
-from tcu.surfaces.fft_arrays import axis_of, namespace, taken, transformed
+from tcu.surfaces.fft_arrays import axis_of, conjugate, namespace, taken, transformed
 
 __all__ = ["convolve", "correlate"]
 
@@ -98,7 +98,7 @@ def _run(x: Any, y: Any, mode: Any, axis: Any, *, mirrored: bool) -> Any:
         x, y = _as(x, "float64"), _as(y, "float64")
     x, y = _alike(taken(x, wide=True), taken(y, wide=True))
     if mirrored:
-        y = xp.flip(y.conj() if "complex" in str(y.dtype) else y, (-1,))
+        y = xp.flip(conjugate(y) if "complex" in str(y.dtype) else y, (-1,))
     full = _product(xp, x, y, n)
     if whole:
         full = _as(xp.round(full), "int64")

@@ -14,7 +14,7 @@ from tcu.formats.tensor import is_tensor
 from tcu.model.fft import error_of
 from tcu.ops.fft import FftCall, plan_of, real_format
 from tcu.ops.layout import axis_number
-from tcu.surfaces.fft_arrays import axis_of, factor_of, length_of, namespace, taken, transformed
+from tcu.surfaces.fft_arrays import axis_of, conjugate, factor_of, length_of, namespace, taken, transformed
 
 __all__ = [
     "error_bound", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
@@ -157,7 +157,7 @@ def hfft(x: Any, n: int | None = None, axis: int = -1, norm: Norm = None) -> Any
     >>> tcu.fft.hfft([1, 2, 3])
     array([ 8., -2.,  0., -2.])
     """
-    return irfft(taken(x).conj(), n, axis, _swapped(norm))
+    return irfft(conjugate(taken(x)), n, axis, _swapped(norm))
 
 
 def ihfft(x: Any, n: int | None = None, axis: int = -1, norm: Norm = None) -> Any:
@@ -169,7 +169,7 @@ def ihfft(x: Any, n: int | None = None, axis: int = -1, norm: Norm = None) -> An
     >>> tcu.fft.ihfft([8, -2, 0, -2])
     array([1.-0.j, 2.-0.j, 3.-0.j])
     """
-    return rfft(x, n, axis, _swapped(norm)).conj()
+    return conjugate(rfft(x, n, axis, _swapped(norm)))
 
 
 def _swapped(norm: Any) -> Any:

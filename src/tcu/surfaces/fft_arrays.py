@@ -18,6 +18,7 @@ from tcu.ops.layout import Along, row_axis
 __all__ = [
     "axis_of",
     "check_norm",
+    "conjugate",
     "dask_arrays",
     "factor_of",
     "length_of",
@@ -132,3 +133,8 @@ def namespace(x: Any) -> Any:
     if hasattr(x, "__array_namespace__"):
         return x.__array_namespace__()
     return sys.modules[type(x).__module__.partition(".")[0]]
+
+
+def conjugate(x: Any) -> Any:
+    """Of tensors no view, of which forward mode in a batch knows nothing."""
+    return x.conj_physical() if is_tensor(x) else x.conj()

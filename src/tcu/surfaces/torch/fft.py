@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from tcu.engines import host, load_cuda
@@ -66,7 +67,7 @@ def _found(call: FftCall) -> Any:
     check_data(call.x, "x")
     plain = call.x.detach().resolve_neg()
     check_memory(plain, "x")
-    return tensor_of(host.fft(call._replace(x=plain.numpy())))
+    return tensor_of(np.ascontiguousarray(host.fft(call._replace(x=plain.numpy()))))
 
 
 def _as_complex(x: Any) -> Any:
