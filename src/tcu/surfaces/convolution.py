@@ -28,7 +28,7 @@ def convolve(x: Any, y: Any, mode: Mode = "full", axis: int = -1) -> Any:
     transforms in binary64, whose error is proved to be below 1/4 before the result is rounded, or else
     there is an error.  The proof takes the lengths and the largest magnitudes
     alone: for two lines of n numbers it holds while n^1.5·max|x|·max|y| is
-    below about 2^45.  Other numbers give what :func:`fft` makes of them: errors are small beside
+    below about 2^43.  Other numbers give what :func:`fft` makes of them: errors are small beside
     ‖x‖₂·‖y‖₁, and not beside each number.
 
     Parameters
