@@ -54,8 +54,8 @@ def _executed(call: FftCall) -> Any:
     """With numbers, nobody recording it."""
     x, given = call.x.detach(), call.pairs
     call = call._replace(x=x)
-    if x.is_complex():
-        call = call._replace(x=torch.view_as_real(x.resolve_conj()), pairs=True)
+    if not given and (x.is_complex() or call.kind == "to_real"):
+        call = call._replace(x=_as_pairs(x), pairs=True)
     found = _found(call)
     return found if given or call.kind == "to_real" else _as_complex(found)
 
@@ -70,6 +70,12 @@ def _found(call: FftCall) -> Any:
     return tensor_of(np.ascontiguousarray(host.fft(call._replace(x=plain.numpy()))))
 
 
+def _as_pairs(x: Any) -> Any:
+    return (
+        torch.view_as_real(x.resolve_conj()) if x.is_complex() else torch.stack((x, torch.zeros_like(x)), -1)
+    )
+
+
 def _as_complex(x: Any) -> Any:
     return x if x.is_complex() else torch.view_as_complex(x)
 
@@ -81,11 +87,7 @@ def _recorded(call: FftCall) -> Any:
         result = _record()(x.movedim(axis, -1), kind, n, factor)
         return torch.view_as_complex(result).movedim(-1, axis)
     if not pairs:
-        x = (
-            torch.view_as_real(x.resolve_conj())
-            if x.is_complex()
-            else torch.stack((x, torch.zeros_like(x)), -1)
-        )
+        x = _as_pairs(x)
     result = _record()(x.movedim(axis, -2), kind, n, factor)
     if kind == "to_real":
         return result.movedim(-1, axis)
