@@ -16,11 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from bits import same
+from device_stand_in import Elsewhere
 
 import tcu
 from tcu import fft
+from tcu.engines import host
 from tcu.errors import DtypeError, ParameterError, ShapeError
-from tcu.surfaces import convolution, cosines
+from tcu.ops.fft import FftCall
+from tcu.surfaces import convolution, cosines, fft_arrays
 
 RNG = np.random.default_rng(7)
 ONE = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
@@ -331,3 +334,56 @@ def test_the_module_is_there_when_it_is_asked_for() -> None:
         assert callable(getattr(fft, name))
     numpy_s = {name for name in np.fft.__all__ if not name.startswith("_")}
     assert numpy_s - set(fft.__all__) <= {"test"}
+
+
+# Arrays on a GPU, of a library that is neither NumPy nor PyTorch.
+
+
+class Namespace:
+    """NumPy's functions of arrays behind glass, and none that mixes them with others."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    def asarray(self, x: Any) -> Any:
+        return Elsewhere(x)
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[FftCall]:
+    """The calls that an engine was asked for."""
+    asked: list[FftCall] = []
+
+    class Engine:
+        @staticmethod
+        def fft(call: FftCall) -> Any:
+            assert isinstance(call.x, Elsewhere)
+            asked.append(call)
+            return Elsewhere(host.fft(call._replace(x=call.x.get())))
+
+    monkeypatch.setattr(Elsewhere, "__dlpack_device__", lambda self: (2, 0), raising=False)
+    monkeypatch.setattr(Elsewhere, "__array_namespace__", lambda self: Namespace(), raising=False)
+    monkeypatch.setattr(
+        fft_arrays, "engine_of", lambda arrays: Engine if isinstance(arrays[0], Elsewhere) else host
+    )
+    return asked
+
+
+ON_GPU: list[Any] = [
+    lambda x: fft.fft(x), lambda x: fft.rfft(x, axis=0), lambda x: fft.irfft(x), lambda x: fft.hfft(x), lambda x: fft.ihfft(x),
+    lambda x: fft.irfft2(x), lambda x: fft.fftn(x), lambda x: fft.fftshift(x), lambda x: fft.dct(x), lambda x: fft.dct(x, 3, n=14, axis=0),
+    lambda x: fft.dst(x, 3), lambda x: fft.idst(x, norm="ortho"), lambda x: fft.convolve(x, x[0]), lambda x: fft.correlate(x, x, "same", 0),
+    lambda x: fft.convolve(x * (1 + 1j), x[1]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", ON_GPU)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32])
+def test_arrays_on_a_gpu_stay_there(function: Any, dtype: Any, elsewhere: list[FftCall]) -> None:
+    x = (10 * RNG.standard_normal((5, 12))).astype(dtype)
+    found = function(Elsewhere(x))
+    assert isinstance(found, Elsewhere)
+    same(np.ascontiguousarray(found.get()), np.ascontiguousarray(function(x)))
+    for call in elsewhere:  # as kernels take them
+        assert call.pairs or call.kind != "to_real" or np.dtype(call.x.dtype).kind == "c"
+        assert np.dtype(call.x.dtype) != np.float16

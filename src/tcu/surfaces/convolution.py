@@ -164,9 +164,7 @@ def _times(xp: Any, a: Any, b: Any) -> Any:
 def _joined(xp: Any, pairs: Any) -> Any:
     if is_tensor(pairs):
         return xp.view_as_complex(pairs)
-    return xp.ascontiguousarray(pairs).view("complex128" if pairs.dtype == np.float64 else "complex64")[
-        ..., 0
-    ]
+    return pairs.view("complex128" if pairs.dtype == np.float64 else "complex64")[..., 0]
 
 
 def _part(mode: str, n: int, m: int, mirrored: bool) -> tuple[int, int]:
