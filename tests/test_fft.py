@@ -57,6 +57,8 @@ def parts(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def exact(x: npt.NDArray[Any], kind: str, n: int) -> npt.NDArray[Any]:
     """By SciPy in long double, whose errors are a thousandth of binary64's."""
     fft = pytest.importorskip("scipy.fft", reason="SciPy is not installed")
+    if np.finfo(np.longdouble).nmant < 60:
+        pytest.skip("long double has no more digits than binary64 here")
     if kind == "from_real":
         return np.asarray(fft.rfft(x.astype(np.longdouble), n))
     wide = as_complex(x)

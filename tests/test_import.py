@@ -142,6 +142,12 @@ def test_the_machine_is_imported_when_it_is_asked_for() -> None:
         tcu.machines  # noqa: B018
 
 
+def test_transforms_are_imported_when_they_are_asked_for() -> None:
+    code = "import sys, tcu; print('tcu.surfaces.fft' in sys.modules); tcu.fft.rfft; print('torch' in sys.modules)"
+    assert fresh(code).split() == ["False", "False"]
+    assert fresh("from tcu.fft import fft; import tcu; print(tcu.fft.fft is fft)").strip() == "True"
+
+
 def test_every_error_is_a_tcu_error() -> None:
     from tcu import errors
 
