@@ -9,7 +9,10 @@ import pytest
 
 import tcu
 
-PUBLIC = [name for name in dir(tcu) if callable(getattr(tcu, name)) and not name.startswith("_")]
+PUBLIC = {
+    **{name: getattr(tcu, name) for name in dir(tcu) if callable(getattr(tcu, name)) and not name.startswith("_")},
+    **{f"fft.{name}": getattr(tcu.fft, name) for name in tcu.fft.__all__},
+}  # fmt: skip
 
 
 def run(name: str, text: str) -> doctest.TestResults:
@@ -22,7 +25,7 @@ def test_the_example_prints_what_it_says(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where some save a file
-    text = getattr(tcu, name).__doc__
+    text = PUBLIC[name].__doc__
     assert "\nExamples\n--------\n" in "\n".join(line.strip() for line in text.splitlines())
     found = run(name, text)
     assert found.failed == 0, capsys.readouterr().out

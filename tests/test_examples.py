@@ -82,3 +82,13 @@ def test_sums_by_index_know_no_order() -> None:
     plain, exact = run("scattered_sums.py", "--edges", "4000", "--orders", "3")
     assert "messages 3 different, embedding 3 different" in plain
     assert "messages 1 different, embedding 1 different" in exact
+
+
+def test_spectra_of_a_real_data_set_have_the_same_bits_in_every_batch() -> None:
+    lines = run("co2_spectrum.py", "--length", "416")
+    assert lines[1].endswith("exact")
+    periods = [float(word) for word in lines[2].replace(",", "").split() if word[0].isdigit()]
+    assert periods == pytest.approx([52.2, 26.1], rel=0.03), "a year, and half of one"
+    compared = [line.split(": ")[1] for line in lines[3:] if "none here" not in line]
+    assert len(compared) >= 4
+    assert all(line.startswith("0 of ") for line in compared)
