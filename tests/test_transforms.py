@@ -24,7 +24,7 @@ from test_gpu_compile import TOLD_APART, nvrtc_or_skip
 import tcu
 from tcu.algorithms.transform_plan import transform_plan
 from tcu.formats import get_format
-from tcu.gpu import KERNELS, Kernel, transforms
+from tcu.gpu import KERNELS, Kernel, tables, transforms
 from tcu.gpu.compiler import compile_cuda, task_of
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import KernelChoice
@@ -46,9 +46,10 @@ class HostGpu:
         library = HostLibrary()
         monkeypatch.setattr(transforms, "library_of", lambda x: library)
         monkeypatch.setattr(transforms, "find_gpu", lambda ordinal: gpu)
-        monkeypatch.setattr(transforms, "current", lambda gpu: contextlib.nullcontext())
         object.__setattr__(gpu, "shared_memory", 227 << 10)
-        monkeypatch.setattr(transforms, "call", self._call)
+        for module in (transforms, tables):
+            monkeypatch.setattr(module, "call", self._call)
+            monkeypatch.setattr(module, "current", lambda gpu: contextlib.nullcontext())
         ends_here(monkeypatch, self._start, self._function)
         monkeypatch.setattr(transforms, "_prepared", type(transforms._prepared)())
         transforms._twiddles.cache_clear()

@@ -15,11 +15,10 @@ from tcu.gpu.errors import GpuError
 from tcu.gpu.launch import OUT, ROOM, Given, KernelChoice, Recipe, X
 from tcu.gpu.structs import Struct, constants, struct
 from tcu.gpu.tables import DeviceTable
-from tcu.model.fft import convolution_kernel, half_turn
 from tcu.plan.butterflies import LENGTHS, butterfly
-from tcu.plan.fft import MOST_SHIFT, TOP, FftPlan, Pass, level_twiddles, pass_twiddles
+from tcu.plan.fft import MOST_SHIFT, TOP, FftPlan, Pass, half_turn, level_twiddles, pass_twiddles
 
-__all__ = ["FftLines", "SourceKind", "transform_recipe"]
+__all__ = ["Chirp", "FftLines", "SourceKind", "transform_recipe"]
 
 _BANKS = 128
 """Bytes of a row of shared memory's banks."""
@@ -49,7 +48,7 @@ def _program_text(length: int) -> str:
     """A specialisation of fft_pass.cu's Butterfly."""
     program = butterfly(length)
     lines = [
-        f"const Number v{2 * i + part} = x[{i}].{'im' if part else 're'};"
+        f"const Floating v{2 * i + part} = x[{i}].{'im' if part else 're'};"
         for i in range(length)
         for part in (0, 1)
     ]
@@ -59,7 +58,7 @@ def _program_text(length: int) -> str:
             "add": f"plus(v{step.x}, v{step.y})", "sub": f"minus(v{step.x}, v{step.y})",
             "mul": f"times({c}, v{step.x})", "fma": f"fused({c}, v{step.x}, v{step.y})",
         }[step.kind]  # fmt: skip
-        lines.append(f"const Number v{at} = {value};")
+        lines.append(f"const Floating v{at} = {value};")
     lines += [
         f"x[{k}] = {{v{program.results[2 * k]}, v{program.results[2 * k + 1]}}};" for k in range(length)
     ]
@@ -169,27 +168,30 @@ def _coarse(n: int, work: str, gpu: Gpu) -> tuple[int, DeviceTable, DeviceTable]
     return shift, DeviceTable(high, gpu), DeviceTable(low, gpu)
 
 
-@lru_cache(maxsize=32)
-def _chirp(n: int, length: int, work: str, gpu: Gpu) -> tuple[DeviceTable, DeviceTable]:
-    kernel = convolution_kernel(n, length, work)
-    return DeviceTable(kernel.chirp, gpu), DeviceTable(kernel.transformed, gpu)
-
-
 @lru_cache(maxsize=64)
 def _half_turn(n: int, work: str, gpu: Gpu) -> DeviceTable:
     return DeviceTable(half_turn(n, work), gpu)
 
 
+Chirp = tuple[DeviceTable, DeviceTable]
+"""Bluestein's: the sequence, and the transform of its conjugate."""
+
+
 class _Room:
-    """Memory between launches, in bytes."""
+    """What launches have: memory between them, in bytes, and tables."""
 
     def __init__(self) -> None:
         self.size = 0
+        self.tables: list[DeviceTable] = []
 
     def take(self, size: int) -> Given:
         begin = self.size
         self.size += -(-size // 256) * 256
         return ROOM, begin
+
+    def keep(self, table: DeviceTable) -> DeviceTable:
+        self.tables.append(table)
+        return table
 
     @property
     def words(self) -> int:
@@ -320,35 +322,40 @@ class _Ends(NamedTuple):
 
 
 def transform_recipe(
-    plan: FftPlan, source: FftLines, target: FftLines, factor: float, inverse: bool, gpu: Gpu
-) -> Recipe:
-    """Transforms of complex numbers, or of what stands for some: of neighbouring real ones, if either side has their halves."""
+    plan: FftPlan, source: FftLines, target: FftLines, factor: float, inverse: bool, chirp: Chirp | None, gpu: Gpu
+) -> tuple[Recipe, list[DeviceTable]]:  # fmt: skip
+    """Transforms of complex numbers, or of what stands for some: of neighbouring real ones, if either side has their halves.
+
+    And the tables that launches read, which must stay as long as these.
+    """
     room = _Room()
     # Both halves of a transform meet in shared memory, where it has room for them.
     needed = 2 * _SIZES[plan.work] * (plan.length + plan.length // 8) + _STATIC
     alone = plan.chirp is None and len(plan.passes) == 1 and needed <= gpu.shared_memory
     if target.kind != "HALVES" or alone:
-        kernels = _transforms(plan, source, target, factor, inverse, room, OUT, gpu)
+        kernels = _transforms(plan, source, target, factor, inverse, chirp, room, OUT, gpu)
     else:
         between = _without_gaps(plan.work, source.extents, plan.length)
         place = room.take(2 * _SIZES[plan.work] * plan.length * source.rows)
-        kernels = _transforms(plan, source, between, 1.0, inverse, room, place, gpu)
-        kernels.append(_unfold_kernel(plan, target, factor, place, gpu))
-    return Recipe(tuple(kernels), room.words)
+        kernels = _transforms(plan, source, between, 1.0, inverse, chirp, room, place, gpu)
+        kernels.append(_unfold_kernel(plan, target, factor, place, room, gpu))
+    return Recipe(tuple(kernels), room.words), room.tables
 
 
 def _transforms(
-    plan: FftPlan, source: FftLines, target: FftLines, factor: float, inverse: bool, room: _Room, last: Given, gpu: Gpu
+    plan: FftPlan, source: FftLines, target: FftLines, factor: float, inverse: bool, chirp: Chirp | None, room: _Room, last: Given,
+    gpu: Gpu,
 ) -> list[KernelChoice]:  # fmt: skip
     if plan.chirp is None:
         ends = _Ends(X, last, inverse, inverse, factor=factor)
         return _launches(plan, source, target, ends, room, gpu, plan.length)
     inner = plan.chirp
-    chirp, transformed = _chirp(plan.length, inner.length, plan.work, gpu)
+    assert chirp is not None
+    sequence, transformed = (room.keep(table) for table in chirp)
     between = _without_gaps(inner.storage, source.extents, inner.length)
     place = room.take(2 * _SIZES[inner.storage] * inner.length * source.rows)
-    there = _Ends(X, place, inverse, table_in=chirp, table_out=transformed)
-    back = _Ends(place, last, True, True, inverse, table_out=chirp, factor=factor)
+    there = _Ends(X, place, inverse, table_in=sequence, table_out=transformed)
+    back = _Ends(place, last, True, True, inverse, table_out=sequence, factor=factor)
     return [
         *_launches(inner, source, between, there, room, gpu, plan.length),
         *_launches(inner, between, target, back, room, gpu, plan.length),
@@ -374,11 +381,12 @@ def _launches(
     last.made, last.swap_out, last.swap_last = min(plan.length, target.count), ends.swap_out, ends.swap_last
     last.table_out, last.factor = ends.table_out, ends.factor
     if source.kind == "HALVES":
-        first.halves = _half_turn(2 * plan.length, plan.work, gpu)
+        first.halves = room.keep(_half_turn(2 * whole, plan.work, gpu))
     if target.kind == "HALVES":
-        last.halves, last.factor = _half_turn(2 * plan.length, plan.work, gpu), ends.factor / 2
+        last.halves = room.keep(_half_turn(2 * plan.length, plan.work, gpu))
+        last.factor = ends.factor / 2
     _take_room(plan, steps, source.rows, room)
-    return [_pass_kernel(step, plan, gpu) for step in steps]
+    return [_pass_kernel(step, plan, room, gpu) for step in steps]
 
 
 def _grid(extents: tuple[int, ...]) -> tuple[int, int]:
@@ -466,7 +474,7 @@ def _take_room(plan: FftPlan, steps: list[_Step], rows: int, room: _Room) -> Non
             step.down = following.up = room.take(4 * numbers // step.each.length)
 
 
-def _pass_kernel(step: _Step, plan: FftPlan, gpu: Gpu) -> KernelChoice:
+def _pass_kernel(step: _Step, plan: FftPlan, room: _Room, gpu: Gpu) -> KernelChoice:
     tile = _tile(step, plan, gpu)
     tiles, rows = tile.of(step), step.blocks * step.batches
     macros: dict[str, object] = {
@@ -474,13 +482,13 @@ def _pass_kernel(step: _Step, plan: FftPlan, gpu: Gpu) -> KernelChoice:
         "RESIDENT": tile.resident, "FLAT": int(rows == 1),
         "TILES": tiles if step.left or step.known else 0, "BLOCKS": step.blocks if step.known else 0,
     }  # fmt: skip
-    problem = _problem(step, plan, gpu)
+    problem = _problem(step, plan, room, gpu)
     return KernelChoice(
         "fft_pass", macros, tiles * rows, tile.threads, problem, _takes(step), shared=tile.shared
     )
 
 
-def _problem(step: _Step, plan: FftPlan, gpu: Gpu) -> Struct:
+def _problem(step: _Step, plan: FftPlan, room: _Room, gpu: Gpu) -> Struct:
     problem = FftPass()
     for name, places in (
         ("reads", step.begins), ("writes", step.to), ("numbers", step.numbers), ("results", step.results), ("ups", step.ups),
@@ -491,10 +499,10 @@ def _problem(step: _Step, plan: FftPlan, gpu: Gpu) -> Struct:
     problem.taken = step.n if step.taken is None else step.taken
     problem.made = step.n if step.made is None else step.made
     problem.whole, problem.stride = step.whole, step.reads.number
-    problem.twiddles = _twiddles(step.each, plan.work, gpu).address
+    problem.twiddles = room.keep(_twiddles(step.each, plan.work, gpu)).address
     if step.left:
         problem.shift, high, low = _coarse(step.left, plan.work, gpu)
-        problem.high, problem.low = high.address, low.address
+        problem.high, problem.low = room.keep(high).address, room.keep(low).address
     for name in ("table_in", "table_out", "halves"):
         table = getattr(step, name)
         setattr(problem, name, 0 if table is None else table.address)
@@ -522,13 +530,15 @@ def _macros(step: _Step, tile: _Tile) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _unfold_kernel(plan: FftPlan, target: FftLines, factor: float, source: Given, gpu: Gpu) -> KernelChoice:
+def _unfold_kernel(
+    plan: FftPlan, target: FftLines, factor: float, source: Given, room: _Room, gpu: Gpu
+) -> KernelChoice:
     problem = FftUnfold()
     columns, batches = _grid(target.extents)
     problem.batch, problem.column, _ = target.places(None)
     problem.number, problem.half = target.number, plan.length
     problem.rows, problem.columns = columns * batches, columns
-    problem.table = _half_turn(2 * plan.length, plan.work, gpu).address
+    problem.table = room.keep(_half_turn(2 * plan.length, plan.work, gpu)).address
     problem.factor = factor / 2
     macros = {
         "WORK": plan.work.upper(), "SOURCE": plan.work.upper(), "TARGET": target.format.upper(), "THREADS": _UNFOLDERS,

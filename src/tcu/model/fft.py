@@ -11,10 +11,18 @@ import numpy.typing as npt
 
 from tcu.model.compiled import load
 from tcu.model.threads import in_order
-from tcu.plan.fft import MOST_SHIFT, TOP, FftPlan, chirp_of, fft_plan, level_twiddles, pass_twiddles
-from tcu.plan.roots import unit_roots
+from tcu.plan.fft import (
+    MOST_SHIFT,
+    TOP,
+    FftPlan,
+    chirp_of,
+    fft_plan,
+    half_turn,
+    level_twiddles,
+    pass_twiddles,
+)
 
-__all__ = ["Kernel", "convolution_kernel", "error_of", "from_real", "half_turn", "to_real", "transform"]
+__all__ = ["Kernel", "convolution_kernel", "error_of", "from_real", "to_real", "transform"]
 
 _CHUNK = 1 << 15
 """Numbers that a thread has in hand at a time: its cache holds them twice."""
@@ -189,12 +197,6 @@ def error_of(plan: FftPlan) -> float:
     amplified = kernel.gain / math.sqrt(plan.length)
     within = (2 * inner + inner**2 + 6 * u + wide) * amplified * (1 + 2.0**-10)
     return within + 8 * u * (1 + within)
-
-
-@lru_cache(maxsize=32)
-def half_turn(n: int, work: str) -> Array:
-    """(n/2 + 1, 2): exp(-2πik/n), k up to n/2."""
-    return np.ascontiguousarray(unit_roots(n, work)[: n // 2 + 1])
 
 
 def from_real(x: Array, plan: FftPlan, factor: float) -> Array:

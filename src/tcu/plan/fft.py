@@ -29,6 +29,7 @@ __all__ = [
     "Storage",
     "chirp_of",
     "fft_plan",
+    "half_turn",
     "level_twiddles",
     "pass_twiddles",
 ]
@@ -231,6 +232,12 @@ def pass_twiddles(n: int, work: str) -> Coarse:
     return Coarse(
         shift, roots_at(np.arange(0, n, 1 << shift), n, work), roots_at(np.arange(1 << shift), n, work)
     )
+
+
+@lru_cache(maxsize=32)
+def half_turn(n: int, work: str) -> npt.NDArray[Any]:
+    """(n/2 + 1, 2): exp(-2πik/n), k up to n/2."""
+    return roots_at(np.arange(n // 2 + 1), n, work)
 
 
 def chirp_of(n: int, work: str) -> npt.NDArray[Any]:

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tcu.gpu.arrays import DeviceArray, Library, joined, library_of
-from tcu.gpu.device import current, find_gpu
-from tcu.gpu.fft import FftLines, SourceKind, transform_recipe
-from tcu.gpu.launch import Launch
+from tcu.gpu.device import Gpu, current, find_gpu
+from tcu.gpu.fft import Chirp, FftLines, SourceKind, transform_recipe
+from tcu.gpu.launch import Launch, Recipe
+from tcu.gpu.tables import DeviceTable
+from tcu.model.fft import convolution_kernel
 from tcu.ops.fft import FftCall, Kind, plan_of, real_format, result_shape
 from tcu.plan.fft import FftPlan
 
@@ -122,8 +124,24 @@ def _sides(view: DeviceArray, call: FftCall, plan: FftPlan) -> tuple[FftLines, F
     )
 
 
+class _Launch(Launch):
+    """Which keeps the tables that its kernels read."""
+
+    def __init__(self, recipe: Recipe, tables: list[DeviceTable], gpu: Gpu) -> None:
+        super().__init__(recipe, gpu)
+        self._tables = tables
+
+
 @lru_cache(maxsize=256)
-def _launch(problem: _Problem, ordinal: int) -> Launch:
+def _launch(problem: _Problem, ordinal: int) -> _Launch:
     plan, kind, source, target, factor = problem
     gpu = find_gpu(ordinal)
-    return Launch(transform_recipe(plan, source, target, factor, kind in ("inverse", "to_real"), gpu), gpu)
+    chirp = None if plan.chirp is None else _chirp(plan.length, plan.chirp.length, plan.work, gpu)
+    inverse = kind in ("inverse", "to_real")
+    return _Launch(*transform_recipe(plan, source, target, factor, inverse, chirp, gpu), gpu)
+
+
+@lru_cache(maxsize=16)
+def _chirp(n: int, length: int, work: str, gpu: Gpu) -> Chirp:
+    kernel = convolution_kernel(n, length, work)
+    return DeviceTable(kernel.chirp, gpu), DeviceTable(kernel.transformed, gpu)

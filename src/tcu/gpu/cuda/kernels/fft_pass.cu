@@ -120,7 +120,7 @@ struct Butterflies {
 // The place in shared memory of number l + k·STEP.  Behind each row of its banks, one place is left out.
 template <u32 STEP>
 __device__ inline u32 place(u32 l, u32 column, u32 k) {
-    constexpr u32 PADDING = 128 / (IN_PARTS ? sizeof(Number) : sizeof(Complex)), UNIT = BY_COLUMN ? STEP : STEP * COLUMNS;
+    constexpr u32 PADDING = 128 / (IN_PARTS ? sizeof(Floating) : sizeof(Complex)), UNIT = BY_COLUMN ? STEP : STEP * COLUMNS;
     const u32 first = BY_COLUMN ? l : l * COLUMNS + column, more = BY_COLUMN ? column * PITCH : 0;
     if constexpr (UNIT % PADDING == 0) return first + first / PADDING + more + k * (UNIT + UNIT / PADDING);
     const u32 at = first + k * UNIT;
@@ -133,7 +133,7 @@ __device__ inline Complex root(const FftPass& p, u32 at) {
     return times(high[at >> p.shift], low[at & ((1u << p.shift) - 1)]);
 }
 
-// Number `own` of a whole transform, which is `at` in memory.
+// Floating `own` of a whole transform, which is `at` in memory.
 __device__ inline Complex number_of(const FftPass& p, i64 at, i64 own) {
     const auto pair = [&](i64 beyond) { return read_pair<SOURCE>(p.source, at + beyond); };
     if constexpr (SOURCE_KIND == PAIRS) return SHORT && own >= p.taken ? Complex{0, 0} : pair(0);
@@ -174,7 +174,7 @@ __device__ inline void fetch(const FftPass& p, const FftTile& tile, Butterflies<
             if constexpr (SWAP_IN) x = swapped(x);
             if constexpr (UP) {
                 const float* const up = p.up + tile.at(p.ups, level.column[j]) + level.at[j] * UP_STEP + i * L::APART * UP_STEP;
-                if (inside) x = times(x, static_cast<Number>(*up));
+                if (inside) x = times(x, static_cast<Floating>(*up));
             }
             if constexpr (TABLE_IN)
                 if (inside && own < p.whole) x = times(x, static_cast<const Complex*>(p.table_in)[own]);
@@ -187,10 +187,10 @@ struct WholeNumber {
     __device__ Complex& operator()(Complex& x) const { return x; }
 };
 struct RealPart {
-    __device__ Number& operator()(Complex& x) const { return x.re; }
+    __device__ Floating& operator()(Complex& x) const { return x.re; }
 };
 struct ImaginaryPart {
-    __device__ Number& operator()(Complex& x) const { return x.im; }
+    __device__ Floating& operator()(Complex& x) const { return x.im; }
 };
 
 // Numbers of a level, or their parts, to shared memory, and what the next level has from there.
@@ -228,7 +228,7 @@ __device__ inline void exchange(const FftPass& p, Complex* shared, Butterflies<A
     }
     if constexpr (AT > 0) __syncthreads();
     if constexpr (IN_PARTS) {
-        Number* const parts = reinterpret_cast<Number*>(shared);
+        Floating* const parts = reinterpret_cast<Floating*>(shared);
         hand_over<AT>(parts, level, next, RealPart());
         __syncthreads();
         hand_over<AT>(parts, level, next, ImaginaryPart());
@@ -268,7 +268,7 @@ template <typename L>
 __device__ inline void store_unfolded(const FftPass& p, const FftTile& tile, const L& level, Complex* shared) {
     constexpr u32 PAIRS_OF_COLUMN = LENGTH / 2 + 1;
     const Complex* const turns = static_cast<const Complex*>(p.halves);
-    const Number factor = static_cast<Number>(p.factor);
+    const Floating factor = static_cast<Floating>(p.factor);
     __syncthreads();
 #pragma unroll
     for (u32 j = 0; j < L::OWN; ++j) {
@@ -306,7 +306,7 @@ __device__ inline void store(
                 const i64 at = number + i * L::APART * p.results.number;
                 if (at < p.made) x = times(x, static_cast<const Complex*>(p.table_out)[at]);
             }
-            if constexpr (SCALED) x = times(x, static_cast<Number>(p.factor));
+            if constexpr (SCALED) x = times(x, static_cast<Floating>(p.factor));
             if constexpr (SWAP_LAST) x = swapped(x);
             level.x[j][i] = x;
         }
@@ -330,7 +330,7 @@ __device__ inline void store(
             if constexpr (SHORT)
                 if (number + i * L::APART * p.results.number >= p.made) continue;
             Complex x = level.x[j][i];
-            if constexpr (DOWN) x = times(x, static_cast<Number>(down));
+            if constexpr (DOWN) x = times(x, static_cast<Floating>(down));
             const i64 at = first + i * L::APART * apart;
             if constexpr (TARGET_KIND == REALS)
                 write_real<TARGET>(p.target, at, x.re);

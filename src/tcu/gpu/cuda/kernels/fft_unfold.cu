@@ -17,6 +17,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) fft_unfold(const __grid_co
     const auto number = [&](i64 at) { return fourier::read_pair<SOURCE>(p.source, row * p.half + at); };
     const fourier::Complex turn = static_cast<const fourier::Complex*>(p.table)[k];
     const fourier::Complex x =
-        fourier::unfolded(number(k % p.half), number((p.half - k) % p.half), turn, static_cast<fourier::Number>(p.factor));
+        fourier::unfolded(number(k % p.half), number((p.half - k) % p.half), turn, static_cast<fourier::Floating>(p.factor));
     fourier::write_pair<TARGET>(p.target, row / p.columns * p.batch + row % p.columns * p.column + k * p.number, x);
 }

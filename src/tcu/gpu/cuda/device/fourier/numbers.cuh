@@ -11,13 +11,13 @@
 namespace tcu::fourier {
 
 #if WORK == BINARY64
-typedef double Number;
+typedef double Floating;
 #else
-typedef float Number;
+typedef float Floating;
 #endif
 
-struct alignas(2 * sizeof(Number)) Complex {
-    Number re, im;
+struct alignas(2 * sizeof(Floating)) Complex {
+    Floating re, im;
 };
 
 __device__ inline float plus(float x, float y) { return __fadd_rn(x, y); }
@@ -33,19 +33,19 @@ __device__ inline Complex times(Complex x, Complex w) {
     return {fused(x.re, w.re, -times(x.im, w.im)), fused(x.re, w.im, times(x.im, w.re))};
 }
 
-__device__ inline Complex times(Complex x, Number factor) { return {times(x.re, factor), times(x.im, factor)}; }
+__device__ inline Complex times(Complex x, Floating factor) { return {times(x.re, factor), times(x.im, factor)}; }
 
 __device__ inline Complex swapped(Complex x) { return {x.im, x.re}; }
 
 // A constant, rounded to each format.
-__device__ constexpr Number constant(double wide, float narrow) {
-    return WORK == BINARY64 ? static_cast<Number>(wide) : static_cast<Number>(narrow);
+__device__ constexpr Floating constant(double wide, float narrow) {
+    return WORK == BINARY64 ? static_cast<Floating>(wide) : static_cast<Floating>(narrow);
 }
 
-__device__ inline Number from_binary16(u32 code) {
+__device__ inline Floating from_binary16(u32 code) {
     float value;
     asm("{ .reg .b16 h; mov.b16 h, %1; cvt.f32.f16 %0, h; }" : "=f"(value) : "h"(static_cast<u16>(code)));
-    return static_cast<Number>(value);
+    return static_cast<Floating>(value);
 }
 
 // A NaN has all fraction bits set.
@@ -68,9 +68,9 @@ __device__ inline Complex read_pair(const void* source, i64 at) {
 }
 
 template <int FORMAT>
-__device__ inline Number read_real(const void* source, i64 at) {
+__device__ inline Floating read_real(const void* source, i64 at) {
     if constexpr (FORMAT == BINARY16) return from_binary16(static_cast<const u16*>(source)[at]);
-    return static_cast<const Number*>(source)[at];
+    return static_cast<const Floating*>(source)[at];
 }
 
 template <int FORMAT>
@@ -82,16 +82,16 @@ __device__ inline void write_pair(void* target, i64 at, Complex x) {
 }
 
 template <int FORMAT>
-__device__ inline void write_real(void* target, i64 at, Number x) {
+__device__ inline void write_real(void* target, i64 at, Floating x) {
     if constexpr (FORMAT == BINARY16)
         static_cast<u16*>(target)[at] = static_cast<u16>(to_binary16({x, x}));
     else
-        static_cast<Number*>(target)[at] = x;
+        static_cast<Floating*>(target)[at] = x;
 }
 
 // Numbers k and half - k of the transforms of neighbouring real numbers as complex ones make number k of the transform of the
 // real numbers, w = exp(-πik/half); and back.  The CPU takes the same steps (tcu/model/fft_kernels.py).
-__device__ inline Complex unfolded(Complex near, Complex far, Complex w, Number factor) {
+__device__ inline Complex unfolded(Complex near, Complex far, Complex w, Floating factor) {
     const Complex even = {plus(near.re, far.re), minus(near.im, far.im)};
     const Complex odd = times(Complex{plus(near.im, far.im), minus(far.re, near.re)}, w);
     return times(Complex{plus(even.re, odd.re), plus(even.im, odd.im)}, factor);
