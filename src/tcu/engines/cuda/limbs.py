@@ -1,0 +1,143 @@
+"""Long integers in limbs in a GPU's memory: products by the schoolbook or by transforms, and the transforms themselves."""
+
+from __future__ import annotations
+
+import math
+import sys
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tcu.engines.cuda.sums import home_of
+from tcu.errors import ParameterError
+from tcu.gpu import limbs, ntt
+from tcu.gpu.arrays import DeviceArray, Library
+from tcu.gpu.device import current, find_gpu
+from tcu.gpu.launch import Launch
+from tcu.plan.ntt import product_length
+
+__all__ = ["multiply_limbs", "transform_rows"]
+
+_ROOM = 1 << 27
+"""Numbers of 8 bytes that the transforms of a launch have, or those of one product; rows of more take turns."""
+
+
+def multiply_limbs(a: Any, b: Any) -> Any:
+    """Products of (..., la) and (..., lb) limbs, of la + lb; the same array twice is transformed once.
+
+    Raises ParameterError for arrays of two GPUs, and for products of more than 2^30 bits.
+    """
+    library, ordinal = home_of((a, b))
+    with current(ordinal):
+        stream = library.current_stream(ordinal)
+        shape = np.broadcast_shapes(tuple(a.shape[:-1]), tuple(b.shape[:-1]))
+        count, square = math.prod(shape), a is b
+        views = [_rows(library, label, x, shape, stream) for label, x in (("a", a), ("b", b))]
+        words = [x.shape[-1] * x.dtype.itemsize // 4 for x in views]
+        result, out = library.empty(a, (*shape, a.shape[-1] + b.shape[-1]), views[0].dtype, ordinal)
+        if not count:
+            return library.finish(result, a, stream)
+        strides = [
+            each if math.prod(x.shape[:-1]) > 1 or count == 1 else 0
+            for x, each in zip(views, words, strict=True)
+        ]
+        first, second = 0, 1
+        by_transforms = sum(words) > limbs.MOST_LIMBS
+        # The schoolbook has copies of the shorter number; a transform's place is the product's, so it has a row for each.
+        if (not strides[0]) if by_transforms else words[0] < words[1]:
+            first, second = 1, 0
+        given = words[first], words[second], strides[first], strides[second]
+        if not by_transforms:
+            _schoolbook(count, *given, ordinal).start(
+                views[first].address, views[second].address, out, stream
+            )
+            return library.finish(result, a, stream)
+        levels = _levels(*words)
+        together = max(1, _ROOM >> levels + 1)
+        for done in range(0, count, together):
+            rows = min(together, count - done)
+            launch = _by_transforms(rows, *given, levels, square, ordinal)
+            _, room = library.empty(a, (launch.room,), np.dtype(np.int64), ordinal)
+            x, y = (views[i].address + 4 * strides[i] * done for i in (first, second))
+            launch.start(x, y, out + 4 * sum(words) * done, stream, room)
+        return library.finish(result, a, stream)
+
+
+def transform_rows(x: Any, back: bool) -> Any:
+    """:func:`tcu.integers.ntt` or its inverse, of rows of uint64.
+
+    Raises ParameterError for rows of more than 2^26 numbers.
+    """
+    library, ordinal = home_of((x,))
+    with current(ordinal):
+        stream = library.current_stream(ordinal)
+        shape, n = tuple(x.shape), int(x.shape[-1])
+        levels, rows = n.bit_length() - 1, math.prod(shape[:-1])
+        if levels > ntt.MOST_LEVELS:
+            raise ParameterError(
+                f"x has {n} numbers along its last axis: a GPU transforms up to 2^{ntt.MOST_LEVELS}; copy x to the host"
+            )
+        view = _rows(library, "x", x, shape[:-1], stream)
+        result, out = library.empty(x, shape, view.dtype, ordinal)
+        together = max(1, _ROOM >> levels)
+        for done in range(0, rows, together):
+            launch = _transform(levels, min(together, rows - done), back, ordinal)
+            _, room = library.empty(x, (launch.room,), np.dtype(np.int64), ordinal)
+            launch.start(view.address + 8 * n * done, 0, out + 8 * n * done, stream, room)
+        return library.finish(result, x, stream)
+
+
+def _levels(left: int, right: int) -> int:
+    """Of the transforms of a product of so many words of 32 bits."""
+    levels = product_length(2 * left, 2 * right).bit_length() - 1
+    if levels > ntt.MOST_LEVELS:
+        raise ParameterError(
+            f"a product of {32 * left} and {32 * right} bits has more than 2^{ntt.MOST_LEVELS + 4}, which no kernel makes: "
+            "copy the numbers to the host, or cut them into parts"
+        )
+    return levels
+
+
+def _rows(library: Library, label: str, x: Any, shape: tuple[int, ...], stream: int) -> DeviceArray:
+    """Rows without gaps: one for all, or one for each place of the shape."""
+    lead = tuple(x.shape[:-1])
+    if math.prod(lead) != 1 and lead != shape:
+        x = _broadcast(library, label, x, (*shape, int(x.shape[-1])))
+    view = library.view(label, x, stream)
+    step = 1
+    for extent, stride in zip(reversed(view.shape), reversed(view.strides), strict=True):
+        if extent > 1 and stride != step:
+            x = library.ordered(x, tuple(range(len(view.shape))))
+            return library.view(label, x, stream)
+        step *= extent
+    return view
+
+
+def _broadcast(library: Library, label: str, x: Any, shape: tuple[int, ...]) -> Any:
+    if library.name == "PyTorch":
+        return x.expand(shape)
+    if library.name == "CuPy":
+        return sys.modules["cupy"].broadcast_to(x, shape)
+    raise ParameterError(
+        f"{label} has shape {tuple(x.shape)}, and the result {shape[:-1]} before the limbs: arrays of this library are "
+        f"broadcast where they have one number; give {label} the result's shape"
+    )
+
+
+@lru_cache(maxsize=1024)
+def _schoolbook(count: int, a: int, b: int, a_stride: int, b_stride: int, ordinal: int) -> Launch:
+    return Launch(limbs.product_recipe(count, a, b, a_stride, b_stride), find_gpu(ordinal))
+
+
+@lru_cache(maxsize=1024)
+def _by_transforms(
+    count: int, a: int, b: int, a_stride: int, b_stride: int, levels: int, square: bool, ordinal: int
+) -> Launch:  # fmt: skip
+    recipe = ntt.product_recipe(count, a, b, a_stride, b_stride, levels, square=square)
+    return Launch(recipe, find_gpu(ordinal))
+
+
+@lru_cache(maxsize=1024)
+def _transform(levels: int, rows: int, back: bool, ordinal: int) -> Launch:
+    return Launch(ntt.transform_recipe(levels, rows, back=back), find_gpu(ordinal))

@@ -1,0 +1,98 @@
+"""Contract: what the GPU's engine makes of numbers in limbs, with kernels that run on the host (cuda_on_host.py).
+
+Arrays of NumPy stand for a GPU's: batches that broadcast, gaps in memory, both widths of limbs, either factor the longer one,
+squares, rows that take turns, and results of the arrays' kind; errors say what is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_on_host import HostLibrary
+from test_kernels_on_host import HostGpu
+from test_long_integers import limb_arrays
+
+import tcu
+from tcu.engines.cuda import limbs as engine
+from tcu.errors import ParameterError
+from tcu.gpu import limbs, ntt
+
+
+class Library(HostLibrary):
+    name = "CuPy"
+
+    def ordered(self, array: Any, order: tuple[int, ...]) -> Any:
+        return array.transpose(order).copy()
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch, built: Path) -> Iterator[HostGpu]:
+    gpu = HostGpu(monkeypatch, built)
+    library = Library()
+    monkeypatch.setattr(engine, "home_of", lambda arrays: (library, 0))
+    monkeypatch.setattr(engine, "current", lambda ordinal: nullcontext())
+    monkeypatch.setattr(engine, "find_gpu", lambda ordinal: gpu.gpu)
+    monkeypatch.setattr(engine, "_broadcast", lambda library, label, x, shape: np.broadcast_to(x, shape))
+    monkeypatch.setattr(limbs, "MOST_LIMBS", 60)
+    for made in (engine._schoolbook, engine._by_transforms, engine._transform):
+        made.cache_clear()
+    yield gpu
+    for made in (engine._schoolbook, engine._by_transforms, engine._transform):
+        made.cache_clear()
+
+
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+@pytest.mark.parametrize("lengths", [(3, 2), (2, 9), (40, 35), (30, 50)])
+@pytest.mark.parametrize(
+    "shapes", [((), ()), ((5,), (5,)), ((5,), ()), ((1,), (5,)), ((2, 1), (3,)), ((0,), (1,))]
+)
+def test_products(host: HostGpu, dtype: Any, lengths: tuple[int, int], shapes: Any) -> None:
+    (a,), (b,) = (limb_arrays(dtype, shape, (n,), 7) for shape, n in zip(shapes, lengths, strict=True))
+    found, wanted = engine.multiply_limbs(a, b), tcu.integers.multiply_limbs(a, b)
+    assert found.dtype == dtype
+    assert np.array_equal(found, wanted)
+    by_transforms = sum(lengths) * a.itemsize // 4 > 60
+    kernels = {"ntt_pass_back", "limb_products"} & set(host.launches)
+    assert kernels == (({"ntt_pass_back"} if by_transforms else {"limb_products"}) if found.size else set())
+    assert np.array_equal(engine.multiply_limbs(a, a), tcu.integers.square_limbs(a))
+
+
+def test_gaps_and_turns(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = limb_arrays(np.uint32, (6,), (96, 50))
+    for x, y in ((a[::2, ::2], b[::-2]), (a[:, :20].copy(), b[:, ::3])):
+        y = y[: len(x)] if len(y) != len(x) else y
+        x = x[: len(y)]
+        assert np.array_equal(engine.multiply_limbs(x, y), tcu.integers.multiply_limbs(x, y))
+    monkeypatch.setattr(engine, "_ROOM", 1 << 11)
+    host.launches.clear()
+    assert np.array_equal(engine.multiply_limbs(a, b), tcu.integers.multiply_limbs(a, b))
+    assert host.launches.count("carry_blocks") == 3
+    assert np.array_equal(engine.multiply_limbs(a[0], b), tcu.integers.multiply_limbs(a[0], b))
+    x = limb_arrays(np.uint64, (2, 3), (1024,))[0]
+    for back, function in ((False, tcu.integers.ntt), (True, tcu.integers.intt)):
+        host.launches.clear()
+        assert np.array_equal(engine.transform_rows(x, back), function(x))
+        assert host.launches.count("ntt_reorder") == 3
+
+
+def test_errors(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ntt, "MOST_LEVELS", 8)
+    a = np.ones(200, np.uint32)
+    with pytest.raises(
+        ParameterError, match=r"a product of 6400 and 6400 bits has more than 2\^12, which no kernel makes"
+    ):
+        engine.multiply_limbs(a, a)
+    with pytest.raises(
+        ParameterError, match=r"x has 512 numbers along its last axis: a GPU transforms up to 2\^8; copy x"
+    ):
+        engine.transform_rows(np.ones(512, np.uint64), False)
+    monkeypatch.undo()
+    with pytest.raises(
+        ParameterError, match=r"b has shape \(3, 2\), and the result \(4, 3\) before the limbs: .* give b the"
+    ):
+        engine._broadcast(HostLibrary(), "b", np.ones((3, 2)), (4, 3, 2))
