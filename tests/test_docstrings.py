@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import doctest
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
 import tcu
 
-PUBLIC = [name for name in dir(tcu) if callable(getattr(tcu, name)) and not name.startswith("_")]
+PUBLIC = [
+    name
+    for prefix, module in (("", tcu), ("integers.", tcu.integers))
+    for name in (f"{prefix}{each}" for each in dir(module) if not each.startswith("_"))
+    if callable(attrgetter(name)(tcu))
+]
 
 
 def run(name: str, text: str) -> doctest.TestResults:
@@ -22,7 +28,7 @@ def test_the_example_prints_what_it_says(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where some save a file
-    text = getattr(tcu, name).__doc__
+    text = attrgetter(name)(tcu).__doc__
     assert "\nExamples\n--------\n" in "\n".join(line.strip() for line in text.splitlines())
     found = run(name, text)
     assert found.failed == 0, capsys.readouterr().out
