@@ -3,7 +3,7 @@
     python benchmarks/gpu_integers.py [--seconds S] [--dry-run]
 
 Products of two numbers of 2^20, 2^24 and 2^27 bits, batches of products of 2,048 to 65,536 bits with 2^29 bits of factors in
-all, and transforms modulo 2^64 - 2^32 + 1.  "tcu, limbs": factors and product stay on the GPU; times are of CUDA graphs
+all, powers modulo odd numbers of 2,048 bits, and transforms modulo 2^64 - 2^32 + 1.  "tcu, limbs": factors and product stay on the GPU; times are of CUDA graphs
 (tcu/study/gpu/timing.py).  "tcu, Python's integers": to bytes, to the GPU, back, and an integer again, by the wall clock.
 GMP is gmpy2, else CPython's int: of single products on one core, as GMP multiplies two numbers; of batches on all cores, a
 process on each, all at work at once.  "ready-made": factors and products are GMP's own numbers.
@@ -43,6 +43,10 @@ except ImportError:
 SINGLE = (1 << 20, 1 << 24, 1 << 27)
 BATCHES = (2048, 8192, 32_768, 65_536)
 BATCH_BITS = 1 << 29
+POWERS = (2048, 4096)
+"""(bits of base, exponent and modulus, how many)."""
+SAMPLE = 100
+"""Powers that the CPU computes, too."""
 TRANSFORMS = ((12, 1 << 12), (16, 1 << 8), (20, 1 << 4), (24, 1))
 """(logarithm of the length, rows)."""
 PRIME = (1 << 61) - 1
@@ -60,6 +64,19 @@ def best(run: Callable[[], Any], seconds: float, rounds: int = 3) -> float:
         run()
         times.append(time.perf_counter() - began)
     return min(times)
+
+
+def powers_per_second(task: tuple[int, int]) -> float:
+    """Of one core: powers modulo odd numbers, of numbers of so many bits, ready-made."""
+    bits, seed = task
+    source = random.Random(seed)
+    power = pow if BIG is int else gmpy2.powmod
+    triples = [[BIG(source.getrandbits(bits) | 1 | 1 << bits - 1) for _ in range(3)] for _ in range(16)]
+    count, began = 0, time.perf_counter()
+    while (took := time.perf_counter() - began) < 2 * AT_WORK:
+        _ = power(*triples[count % len(triples)])
+        count += 1
+    return count / took
 
 
 def products_per_second(task: tuple[int, bool, int]) -> float:
@@ -151,6 +168,33 @@ def batch(bits: int, total: int, pool: Pool, clock: Clock, device: str, seconds:
     return {"bits": bits, "count": count, "participants": found}
 
 
+def powers(bits: int, count: int, pool: Pool, clock: Clock, device: str, seconds: float) -> dict[str, Any]:
+    a, n, m = (limbs_of(bits, count, seed) for seed in (5, 6, 7))
+    m[:, 0] |= 1
+    m[:, -1] |= 1 << 31
+    x, y, z = (torch.from_numpy(each).to(device) for each in (a, n, m))
+    found = tcu.integers.powmod_limbs(x, y, z)
+    few = slice(0, None, max(1, count // SAMPLE))
+    right = np.array_equal(found.cpu().numpy()[few], tcu.integers.powmod_limbs(a[few], n[few], m[few]))
+    again = tcu.integers.multiply_mod_limbs(found, x, z)  # a^n·a is a^(n + 1)
+    after = torch.from_numpy(
+        tcu.integers.to_limbs(tcu.integers.from_limbs(n) + 1, bits // 32 + 1, dtype=np.uint32)
+    ).to(device)
+    right = right and torch.equal(
+        again.view(torch.int32), tcu.integers.powmod_limbs(x, after, z).view(torch.int32)
+    )
+    call = lambda: tcu.integers.powmod_limbs(x, y, z, check=False)  # noqa: E731
+    cores = os.cpu_count() or 1
+    rates = pool.map(powers_per_second, [(bits, seed) for seed in range(cores)], chunksize=1)
+    return {
+        "bits": bits, "count": count, "powers": True,
+        "participants": {
+            "tcu, limbs": {"right": right, **timed(call, count * bits // 2, clock, device, seconds)},
+            "GMP, ready-made": {"median": count / sum(rates), "cores": cores},
+        },
+    }  # fmt: skip
+
+
 def transform(levels: int, rows: int, clock: Clock, device: str, seconds: float) -> dict[str, Any]:
     x = np.random.default_rng(levels).integers(0, tcu.integers.MODULUS, (rows, 1 << levels), dtype=np.uint64)
     y = torch.from_numpy(x).to(device)
@@ -197,6 +241,8 @@ def main() -> int:
         for bits in BATCHES:
             points.append(batch(bits, BATCH_BITS >> less, pool, clock, device, asked.seconds))
             show(points[-1])
+        points.append(powers(POWERS[0] >> less // 2, POWERS[1] >> less, pool, clock, device, asked.seconds))
+        show(points[-1])
         for levels, rows in TRANSFORMS:
             points.append(transform(levels - less // 2, rows, clock, device, asked.seconds))
             show(points[-1])

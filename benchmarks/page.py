@@ -640,10 +640,11 @@ def long_integers(found: dict[str, Document]) -> Iterator[str]:
     for point in products:
         times = (point["participants"].get(who, {}) for who in names)
         cells = (f"{one['median'] * 1e6:,.1f}" if "median" in one else "–" for one in times)
-        rows.append((f"{point['count']:,}", f"{point['bits']:,}", *cells))
+        what = "powers modulo odd numbers" if "powers" in point else "products"
+        rows.append((f"{point['count']:,} {what}", f"{point['bits']:,}", *cells))
     yield from (
-        "Microseconds of products.  GMP multiplies single numbers on one core, and batches on all cores; “ready-made” numbers are "
-        "GMP's own, Python's integers are converted there and back.", "", *table(("products", "bits of each factor", *names), rows), "",
+        "Microseconds.  GMP multiplies single numbers on one core, and batches on all cores; “ready-made” numbers are "
+        "GMP's own, Python's integers are converted there and back.", "", *table(("what", "bits of each number", *names), rows), "",
     )  # fmt: skip
     transforms = [
         (f"{point['rows']:,} × 2^{point['levels']}", f"{one['median'] * 1e6:,.1f}", f"{point['rows'] * 2 ** point['levels'] / one['median'] * 1e-9:.1f}")

@@ -35,6 +35,7 @@ from tcu.gpu import (
     limbs,
     merge,
     mma_scans,
+    modular_powers,
     moments,
     norms,
     ntt,
@@ -615,6 +616,14 @@ def test_what_products_of_long_integers_ask_for_compiles(capability: tuple[int, 
         assert f"{instruction}.row.col.s32.u8.u8.s32" in asked_for(choice, capability)
         assert choice.shared <= 48 << 10
     products = ntt.product_recipe(2, 3000, 3000, 3000, 0, 14, square=False).kernels
+    modular = (
+        modular_powers.modular_recipe(9, (limbs_of_m, 8, limbs_of_m), (0, 0, 0), powers=powers).kernels[0]
+        for limbs_of_m in (32, 64, 128, 256)
+        for powers in (True, False)
+    )
+    for choice in modular:
+        assert ".local" not in asked_for(choice, capability)
+        assert choice.shared <= 64 << 10
     for choice in (*products, *ntt.transform_recipe(14, 2, back=True).kernels):
         ptx = asked_for(choice, capability)
         assert ".local" not in ptx

@@ -9,6 +9,7 @@ import pytest
 from gpu_support import gpu_or_skip, library_or_skip
 from test_limbs_on_host import ONES, numbers_of_kinds
 from test_long_integers import limb_arrays
+from test_modular_powers_on_host import moduli
 
 import tcu
 from tcu.errors import ParameterError
@@ -126,6 +127,30 @@ def test_transforms(torch: Any, levels: int) -> None:
     assert np.array_equal(tcu.integers.intt(transformed).cpu().numpy(), x % np.uint64(tcu.integers.MODULUS))
 
 
+@pytest.mark.parametrize("limbs", [1, 2, 31, 32, 33, 64, 65, 128, 255, 256])
+def test_powers_and_products_modulo_odd_numbers(torch: Any, limbs: int) -> None:
+    count = 9
+    m = moduli(count, limbs)
+    a, b = limb_arrays(np.uint32, (count,), (limbs, limbs), limbs)
+    a[0], b[1], a[2] = ONES, ONES, 0
+    x, y, z = (on_gpu(torch, each) for each in (a, b, m))
+    integers = tcu.integers
+    found = integers.multiply_mod_limbs(x, y, z)
+    assert np.array_equal(found.cpu().numpy(), integers.multiply_mod_limbs(a, b, m))
+    for n in (b[:, : min(limbs, 64)].copy(), np.array([0], np.uint32), np.array([65537, 0], np.uint32)):
+        found = integers.powmod_limbs(x, on_gpu(torch, n), z, check=False)
+        assert np.array_equal(found.cpu().numpy(), integers.powmod_limbs(a, n, m))
+
+
+def test_many_powers(torch: Any) -> None:
+    """Of 2,048 bits: signatures of one modulus, made and checked by Fermat's theorem for a prime."""
+    prime = (1 << 2203) - 1
+    a = limb_arrays(np.uint32, (500,), (68,))[0]
+    m, n = (tcu.integers.to_limbs(each, 69, dtype=np.uint32) for each in (prime, prime - 1))
+    found = tcu.integers.powmod_limbs(*(on_gpu(torch, each) for each in (a, n, m)))
+    assert set(tcu.integers.from_limbs(found.cpu()).tolist()) == {1}
+
+
 def test_graphs_capture_products(torch: Any) -> None:
     a, b = limb_arrays(np.uint32, (30,), (64, 5000))
     x, y = on_gpu(torch, a), on_gpu(torch, b)
@@ -155,5 +180,6 @@ def test_errors(torch: Any) -> None:
     x = torch.ones(8, dtype=torch.uint32, device="cuda")
     with pytest.raises(ParameterError, match="give all of one"):
         tcu.integers.multiply_limbs(x, x.cpu())
-    with pytest.raises(ParameterError, match="has no kernel for arrays in a GPU's memory"):
-        tcu.integers.powmod_limbs(x, x, x)
+    even = on_gpu(torch, np.full(8, 2, np.uint32))
+    with pytest.raises(ParameterError, match=r"m is even, and on a GPU moduli are odd"):
+        tcu.integers.powmod_limbs(x, x, even)

@@ -20,7 +20,7 @@ from test_long_integers import limb_arrays
 import tcu
 from tcu.engines.cuda import limbs as engine
 from tcu.errors import ParameterError
-from tcu.gpu import limbs, ntt
+from tcu.gpu import limbs, modular_powers, ntt
 
 
 class Library(HostLibrary):
@@ -39,10 +39,10 @@ def host(monkeypatch: pytest.MonkeyPatch, built: Path) -> Iterator[HostGpu]:
     monkeypatch.setattr(engine, "find_gpu", lambda ordinal: gpu.gpu)
     monkeypatch.setattr(engine, "_broadcast", lambda library, label, x, shape: np.broadcast_to(x, shape))
     monkeypatch.setattr(limbs, "MOST_LIMBS", 60)
-    for made in (engine._schoolbook, engine._by_transforms, engine._transform):
+    for made in (engine._schoolbook, engine._by_transforms, engine._transform, engine._modular):
         made.cache_clear()
     yield gpu
-    for made in (engine._schoolbook, engine._by_transforms, engine._transform):
+    for made in (engine._schoolbook, engine._by_transforms, engine._transform, engine._modular):
         made.cache_clear()
 
 
@@ -78,6 +78,58 @@ def test_gaps_and_turns(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
         host.launches.clear()
         assert np.array_equal(engine.transform_rows(x, back), function(x))
         assert host.launches.count("ntt_reorder") == 3
+
+
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((), (), ()),
+        ((5,), (5,), (5,)),
+        ((5,), (), ()),
+        ((), (1,), (5,)),
+        ((2, 1), (3,), (2, 3)),
+        ((0,), (1,), ()),
+    ],
+)
+def test_modular_products_and_powers(host: HostGpu, dtype: Any, shapes: Any) -> None:
+    (a,), (n,), (m,) = (
+        limb_arrays(dtype, shape, (length,), 7) for shape, length in zip(shapes, (2, 1, 2), strict=True)
+    )
+    m |= dtype(1)
+    integers = tcu.integers
+    for check in (True, False):
+        assert np.array_equal(
+            engine.modular(a, n, m, powers=True, check=check), integers.powmod_limbs(a, n, m)
+        )
+        assert np.array_equal(
+            engine.modular(a, n, m, powers=False, check=check), integers.multiply_mod_limbs(a, n, m)
+        )
+    assert set(host.launches) == ({"modular_powers"} if m.size and a.size else set())
+
+
+def test_errors_of_moduli(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, m = np.full((2, 3, 2), 9, np.uint32), np.full((2, 3, 2), 7, np.uint32)
+    m[1, 2, 0] = 4
+    with pytest.raises(
+        ParameterError, match=r"m\[1, 2\] is even, and on a GPU moduli are odd: copy the arrays to the host"
+    ):
+        engine.modular(a, a, m, powers=True, check=True)
+    with pytest.raises(ParameterError, match=r"^m is even"):
+        engine.modular(a, a, m[1, 2], powers=False, check=True)
+    assert not engine.modular(a, a, m, powers=True, check=False)[1, 2].any()
+    for long, label in (((3, 1), "a"), ((1, 3), "b")):
+        x, y = (np.ones(n, np.uint32) for n in long)
+        with pytest.raises(
+            ParameterError, match=f"{label} has 96 bits, more than m's 64: on a GPU give its remainder"
+        ):
+            engine.modular(x, y, m[0, 0], powers=False, check=True)
+    assert engine.modular(m[0, 0], np.ones(3, np.uint32), m[0, 0], powers=True, check=True).tolist() == [0, 0]
+    monkeypatch.setattr(modular_powers, "MOST_LIMBS", 1)
+    with pytest.raises(
+        ParameterError, match="m has 64 bits, and a GPU's kernel takes up to 32: copy the arrays to the host"
+    ):
+        engine.modular(a, a, m, powers=True, check=True)
 
 
 def test_errors(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:

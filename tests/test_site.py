@@ -224,7 +224,7 @@ def test_the_section_of_long_integers(pages: ModuleType) -> None:
     ]  # fmt: skip
     of_a_run = {"machine": {"gpu": "a GPU"}, "date": "2026-01-01", "command": "a command"}
     lines = list(module.long_integers({"gpu-integers": {**of_a_run, "figures": {"points": points}}}))
-    assert "| 1,000 | 2,048 | 2.0 | 3,000.0 |" in lines
+    assert "| 1,000 products | 2,048 | 2.0 | 3,000.0 |" in lines
     assert "| 8 × 2^12 | 1.0 | 32.8 |" in lines
 
 

@@ -127,10 +127,24 @@ def square_limbs(a: Any) -> Any:
     return multiply_limbs(a, a)
 
 
-def multiply_mod_limbs(a: Any, b: Any, m: Any) -> Any:
-    """a·b modulo m, of as many limbs as m has; errors are those of :func:`multiply_limbs`, and of a modulus of 0.
+def multiply_mod_limbs(a: Any, b: Any, m: Any, *, check: bool = True) -> Any:
+    """a·b modulo m, of as many limbs as m has.
 
-    There is no kernel for GPUs: an array there is refused.
+    On a GPU moduli are odd and have at most 8,192 bits, and factors have no more limbs than the moduli.
+
+    Parameters
+    ----------
+    a, b, m:
+        Numbers in limbs, whose leading axes broadcast.
+    check:
+        False: moduli are not looked at; on a GPU, looking means waiting.  The result modulo an even number is 0 there.
+
+    Raises
+    ------
+    DtypeError, ShapeError, ParameterError:
+        Those of :func:`multiply_limbs`; on a GPU an even modulus, and numbers that are too long.
+    InvalidOperationError:
+        In the host's memory a modulus of 0.
 
     Examples
     --------
@@ -140,14 +154,16 @@ def multiply_mod_limbs(a: Any, b: Any, m: Any) -> Any:
     array([[4],
            [1]], dtype=uint64)
     """
-    a, b, m = _in_host_memory("multiply_mod_limbs", a=a, b=b, m=m)
+    a, b, m = operands(a=a, b=b, m=m)
+    if lives_on_gpu(a):
+        return load_cuda().modular(a, b, m, powers=False, check=check)
     return as_given(host.multiply_mod(*_moduli(a=a, b=b, m=m)), a)
 
 
-def powmod_limbs(a: Any, n: Any, m: Any) -> Any:
-    """a to the n-th modulo m, of as many limbs as m has; n is limbs, too.
+def powmod_limbs(a: Any, n: Any, m: Any, *, check: bool = True) -> Any:
+    """a to the n-th modulo m, of as many limbs as m has; n is limbs, too, as many as it needs.
 
-    Errors are those of :func:`multiply_mod_limbs`; arrays on a GPU are refused likewise.
+    Parameters, limits and errors are those of :func:`multiply_mod_limbs`.
 
     Examples
     --------
@@ -156,7 +172,9 @@ def powmod_limbs(a: Any, n: Any, m: Any) -> Any:
     >>> tcu.integers.powmod_limbs(a, n, m) == pow(3, 10**18, 10**9 + 7)
     array([ True])
     """
-    a, n, m = _in_host_memory("powmod_limbs", a=a, n=n, m=m)
+    a, n, m = operands(a=a, n=n, m=m)
+    if lives_on_gpu(a):
+        return load_cuda().modular(a, n, m, powers=True, check=check)
     return as_given(host.powmod(*_moduli(a=a, n=n, m=m)), a)
 
 
@@ -197,15 +215,6 @@ def operands(**given: Any) -> tuple[Any, ...]:
 def _native(x: Any) -> Any:
     """The same numbers in the machine's order of bytes."""
     return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
-
-
-def _in_host_memory(function: str, **given: Any) -> tuple[Any, ...]:
-    arrays = operands(**given)
-    if lives_on_gpu(arrays[0]):
-        raise ParameterError(
-            f"{function} has no kernel for arrays in a GPU's memory: copy them to the host first, with .cpu() or .get()"
-        )
-    return arrays
 
 
 def _moduli(**given: Any) -> tuple[Any, ...]:

@@ -1,4 +1,6 @@
-"""Long integers in limbs in a GPU's memory: products by the schoolbook or by transforms, and the transforms themselves."""
+"""Long integers in limbs in a GPU's memory: products by the schoolbook or by transforms, the transforms themselves, and powers
+modulo odd numbers.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,13 @@ import numpy as np
 
 from tcu.engines.cuda.sums import home_of
 from tcu.errors import ParameterError
-from tcu.gpu import limbs, ntt
+from tcu.gpu import limbs, modular_powers, ntt
 from tcu.gpu.arrays import DeviceArray, Library
 from tcu.gpu.device import current, find_gpu
 from tcu.gpu.launch import Launch
 from tcu.plan.ntt import product_length
 
-__all__ = ["multiply_limbs", "transform_rows"]
+__all__ = ["modular", "multiply_limbs", "transform_rows"]
 
 _ROOM = 1 << 27
 """Numbers of 8 bytes that the transforms of a launch have, or those of one product; rows of more take turns."""
@@ -62,6 +64,56 @@ def multiply_limbs(a: Any, b: Any) -> Any:
             x, y = (views[i].address + 4 * strides[i] * done for i in (first, second))
             launch.start(x, y, out + 4 * sum(words) * done, stream, room)
         return library.finish(result, a, stream)
+
+
+def modular(a: Any, n: Any, m: Any, *, powers: bool, check: bool) -> Any:
+    """a^n, or a·n, modulo odd m, of m's limbs; without a check 0 modulo an even number.
+
+    Raises ParameterError for moduli that the kernel does not take.
+    """
+    library, ordinal = home_of((a, n))
+    home_of((a, m))
+    with current(ordinal):
+        stream = library.current_stream(ordinal)
+        shape = np.broadcast_shapes(*(tuple(x.shape[:-1]) for x in (a, n, m)))
+        count = math.prod(shape)
+        views = [_rows(library, label, x, shape, stream) for label, x in (("a", a), ("n", n), ("m", m))]
+        first, second, third = words = [x.shape[-1] * x.dtype.itemsize // 4 for x in views]
+        if third > modular_powers.MOST_LIMBS:
+            raise ParameterError(
+                f"m has {32 * third} bits, and a GPU's kernel takes up to {32 * modular_powers.MOST_LIMBS}: copy the "
+                "arrays to the host"
+            )
+        for label, each in (("a", first), ("b", 0 if powers else second)):
+            if each > third:
+                raise ParameterError(
+                    f"{label} has {32 * each} bits, more than m's {32 * third}: on a GPU give its remainder, or copy the "
+                    "arrays to the host"
+                )
+        if check:
+            _check_odd(m)
+        result, out = library.empty(a, (*shape, m.shape[-1]), views[0].dtype, ordinal)
+        if count:
+            single = [math.prod(x.shape[:-1]) == 1 for x in views]
+            x, y, z = (0 if one else each for one, each in zip(single, words, strict=True))
+            launch = _modular(count, (first, second, third), (x, y, z), powers, ordinal)
+            launch.start(views[0].address, views[1].address, out, stream, views[2].address)
+        return library.finish(result, a, stream)
+
+
+def _check_odd(m: Any) -> None:
+    lowest = m[..., 0]
+    host = (
+        lowest.cpu().numpy()
+        if hasattr(lowest, "cpu")
+        else lowest.get()
+        if hasattr(lowest, "get")
+        else np.asarray(lowest)
+    )
+    even = np.argwhere(host % 2 == 0)
+    if len(even):
+        place = f"m[{', '.join(map(str, even[0].tolist()))}]" if host.ndim else "m"
+        raise ParameterError(f"{place} is even, and on a GPU moduli are odd: copy the arrays to the host")
 
 
 def transform_rows(x: Any, back: bool) -> Any:
@@ -141,3 +193,10 @@ def _by_transforms(
 @lru_cache(maxsize=1024)
 def _transform(levels: int, rows: int, back: bool, ordinal: int) -> Launch:
     return Launch(ntt.transform_recipe(levels, rows, back=back), find_gpu(ordinal))
+
+
+@lru_cache(maxsize=1024)
+def _modular(
+    count: int, words: tuple[int, int, int], strides: tuple[int, int, int], powers: bool, ordinal: int
+) -> Launch:  # fmt: skip
+    return Launch(modular_powers.modular_recipe(count, words, strides, powers=powers), find_gpu(ordinal))
