@@ -4,7 +4,7 @@
 
 Products of two numbers of 2^20, 2^24 and 2^27 bits, batches of products of 2,048 to 65,536 bits with 2^29 bits of factors in
 all, powers modulo odd numbers of 2,048 bits, and transforms modulo 2^64 - 2^32 + 1.  "tcu, limbs": factors and product stay on the GPU; times are of CUDA graphs
-(tcu/study/gpu/timing.py).  "tcu, Python's integers": to bytes, to the GPU, back, and an integer again, by the wall clock.
+(tcu/study/gpu/timing.py).  "tcu, Python's integers": executor="gpu", to the GPU and back, by the wall clock.
 GMP is gmpy2, else CPython's int: of single products on one core, as GMP multiplies two numbers; of batches on all cores, a
 process on each, all at work at once.  "ready-made": factors and products are GMP's own numbers.
 
@@ -108,17 +108,6 @@ def timed(call: Callable[[], Any], nbytes: int, clock: Clock, device: str, secon
     return {"missing": timing} if isinstance(timing, str) else asdict(timing)
 
 
-def from_python(a: int, b: int, device: str) -> int:
-    """The product of two of Python's integers, through the GPU."""
-    x, y = (
-        torch.from_numpy(
-            np.frombuffer(bytearray(n.to_bytes(-(-n.bit_length() // 32) * 4, "little")), np.uint32)
-        ).to(device)
-        for n in (a, b)
-    )
-    return int.from_bytes(tcu.integers.multiply_limbs(x, y).cpu().numpy().tobytes(), "little")
-
-
 def single(bits: int, clock: Clock, device: str, seconds: float) -> dict[str, Any]:
     a, b = (int(tcu.integers.from_limbs(limbs_of(bits, 1, seed)[0])) for seed in (1, 2))
     x, y = (torch.from_numpy(limbs_of(bits, 1, seed)[0]).to(device) for seed in (1, 2))
@@ -126,12 +115,13 @@ def single(bits: int, clock: Clock, device: str, seconds: float) -> dict[str, An
     wanted = left * right
     product = tcu.integers.multiply_limbs(x, y)
     right_bits = BIG(int(tcu.integers.from_limbs(product.cpu()))) == wanted
-    right_there = BIG(from_python(a, b, device)) == wanted
+    executor = "gpu" if device == "cuda" else None
+    right_there = BIG(tcu.integers.multiply(a, b, executor=executor)) == wanted
     return {
         "bits": bits, "count": 1,
         "participants": {
             "tcu, limbs": {"right": bool(right_bits), **timed(lambda: tcu.integers.multiply_limbs(x, y), bits // 2, clock, device, seconds)},
-            "tcu, Python's integers": {"right": bool(right_there), "median": best(lambda: from_python(a, b, device), seconds)},
+            "tcu, Python's integers": {"right": bool(right_there), "median": best(lambda: tcu.integers.multiply(a, b, executor=executor), seconds)},
             "GMP, ready-made": {"median": best(lambda: left * right, seconds)},
             "GMP, Python's integers": {"median": best(lambda: int(BIG(a) * BIG(b)), seconds)},
         },

@@ -106,6 +106,13 @@ def test_long_products(torch: Any, bits: int) -> None:
         same_product(torch, a, b)
 
 
+def test_python_s_integers(torch: Any) -> None:
+    for bits in (1000, (1 << 17) - 1, 1 << 17, 1 << 20):
+        a, b = (1 << bits) - 1, -(3 ** (bits * 5 // 8))
+        assert tcu.integers.multiply(a, b, executor="gpu") == tcu.integers.multiply(a, b)
+        assert tcu.integers.multiply(a, a, executor="gpu") == tcu.integers.square(a)
+
+
 @pytest.mark.slow
 def test_the_longest_product_has_the_remainders_that_it_must(torch: Any) -> None:
     a, b = limb_arrays(np.uint32, (), (1 << 22, 1 << 22))  # 2^27 bits

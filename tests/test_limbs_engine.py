@@ -6,6 +6,7 @@ squares, rows that take turns, and results of the arrays' kind; errors say what 
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -21,6 +22,7 @@ import tcu
 from tcu.engines.cuda import limbs as engine
 from tcu.errors import ParameterError
 from tcu.gpu import limbs, modular_powers, ntt
+from tcu.integers import numbers
 
 
 class Library(HostLibrary):
@@ -60,6 +62,26 @@ def test_products(host: HostGpu, dtype: Any, lengths: tuple[int, int], shapes: A
     kernels = {"ntt_pass_back", "limb_products"} & set(host.launches)
     assert kernels == (({"ntt_pass_back"} if by_transforms else {"limb_products"}) if found.size else set())
     assert np.array_equal(engine.multiply_limbs(a, a), tcu.integers.square_limbs(a))
+
+
+def test_products_of_python_s_integers(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = np.full(1 << 20, 0xEE, np.uint8)
+
+    def copied(name: str, to: int, source: int, size: int) -> None:
+        assert name in ("cuMemcpyHtoD", "cuMemcpyDtoH")
+        ctypes.memmove(to, source, size)
+
+    monkeypatch.setattr(
+        engine, "allocated", lambda size: nullcontext(memory.ctypes.data + -memory.ctypes.data % 16)
+    )
+    monkeypatch.setattr(engine, "call", copied)
+    monkeypatch.setattr(numbers, "_LEAST_BITS", 500)
+    for a, b in ((3**400, 7**190), (2**700 - 1, 5**900), (-(3**2000), 7**300), (3**2000, 3**200)):
+        host.launches.clear()
+        assert tcu.integers.multiply(a, b, executor="gpu") == a * b
+        assert tcu.integers.multiply(-b, [a, b], executor="gpu").tolist() == [-a * b, -b * b]
+        assert tcu.integers.multiply(a, a, executor="gpu") == a * a
+        assert bool(host.launches) == (min(a.bit_length(), b.bit_length()) >= 500 or abs(a) > 2**500)
 
 
 def test_gaps_and_turns(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -309,6 +309,12 @@ def test_errors_of_integers() -> None:
         match=r"algorithm='karatsuba' is a machine's: give the machine, too, machine=tcu\.Machine",
     ):
         integers.multiply(1, 2, algorithm="karatsuba")
+    with pytest.raises(ParameterError, match="executor='cpu': choose 'gpu', or leave it out"):
+        integers.multiply(1, 2, executor="cpu")
+    with pytest.raises(
+        ParameterError, match="machine and executor='gpu' are two ways to multiply: give one of them"
+    ):
+        integers.multiply(1, 2, machine=tcu.Machine(16), executor="gpu")
     with pytest.raises(DtypeError, match=r"n holds 0\.5, a float: give integers"):
         integers.power(2, 0.5)
     with pytest.raises(ShapeError, match=r"a \(2,\), n \(1,\), m \(3,\): the arrays do not broadcast"):

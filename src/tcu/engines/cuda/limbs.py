@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import sys
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,14 @@ from tcu.engines.cuda.sums import home_of
 from tcu.errors import ParameterError
 from tcu.gpu import limbs, modular_powers, ntt
 from tcu.gpu.arrays import DeviceArray, Library
-from tcu.gpu.device import current, find_gpu
+from tcu.gpu.device import call, current, find_gpu
 from tcu.gpu.launch import Launch
+from tcu.gpu.mma import allocated
 from tcu.plan.ntt import product_length
 
-__all__ = ["modular", "multiply_limbs", "transform_rows"]
+__all__ = ["modular", "multiply_limbs", "product_on_gpu", "transform_rows"]
 
+_DEFAULT_STREAM = 0
 _ROOM = 1 << 27
 """Numbers of 8 bytes that the transforms of a launch have, or those of one product; rows of more take turns."""
 
@@ -64,6 +67,33 @@ def multiply_limbs(a: Any, b: Any) -> Any:
             x, y = (views[i].address + 4 * strides[i] * done for i in (first, second))
             launch.start(x, y, out + 4 * sum(words) * done, stream, room)
         return library.finish(result, a, stream)
+
+
+def product_on_gpu(a: Any, b: Any) -> Any:
+    """The product of two lines of uint32 in the host's memory, which go to the first GPU, and come back; the same line twice
+    is transformed once.
+    """
+    square = a is b
+    if len(a) < len(b):
+        a, b = b, a
+    result = np.empty(len(a) + len(b), np.uint32)
+    given = len(a), len(b), len(a), len(b)
+    gpu = find_gpu(0)
+    with current(gpu):
+        if len(result) > limbs.MOST_LIMBS:
+            launch = _by_transforms(1, *given, _levels(len(a), len(b)), square, gpu.ordinal)
+        else:
+            launch = _schoolbook(1, *given, gpu.ordinal)
+        sizes = [4 * len(a), 4 * len(b), result.nbytes, 8 * launch.room]
+        first, second, out, room = accumulate((-(-size // 16) * 16 for size in sizes[:-1]), initial=0)
+        with allocated(room + sizes[-1]) as address:
+            call("cuMemcpyHtoD", address + first, a.ctypes.data, a.nbytes)
+            if not square:
+                call("cuMemcpyHtoD", address + second, b.ctypes.data, b.nbytes)
+            at = address + (first if square else second)
+            launch.start(address + first, at, address + out, _DEFAULT_STREAM, address + room)
+            call("cuMemcpyDtoH", result.ctypes.data, address + out, result.nbytes)
+    return result
 
 
 def modular(a: Any, n: Any, m: Any, *, powers: bool, check: bool) -> Any:
