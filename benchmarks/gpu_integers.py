@@ -6,7 +6,7 @@ Products of two numbers of 2^20, 2^24 and 2^27 bits, batches of products of 2,04
 all, powers modulo odd numbers of 2,048 bits, and transforms modulo 2^64 - 2^32 + 1.  "tcu, limbs": factors and product stay on the GPU; times are of CUDA graphs
 (tcu/study/gpu/timing.py).  "tcu, Python's integers": executor="gpu", to the GPU and back, by the wall clock.
 GMP is gmpy2, else CPython's int: of single products on one core, as GMP multiplies two numbers; of batches on all cores, a
-process on each, all at work at once.  "ready-made": factors and products are GMP's own numbers.
+process on each, all at work at once.  FLINT takes part where python-flint is installed.  "ready-made": factors and products are GMP's own numbers.
 
 Every result is compared in the same run: single products with GMP's, of batches every product's remainder modulo 2^61 - 1,
 transforms by their inverse and, of 2^16 numbers, with the CPU's.  A result that differs is marked WRONG, and the exit status
@@ -39,6 +39,12 @@ try:
     GMP, BIG = f"gmpy2 {gmpy2.version()}", gmpy2.mpz
 except ImportError:
     GMP, BIG = "CPython's int (no gmpy2)", int
+try:
+    import flint
+
+    FLINT = {"python-flint": str(flint.__version__)}
+except ImportError:
+    flint, FLINT = None, {}
 
 SINGLE = (1 << 20, 1 << 24, 1 << 27)
 BATCHES = (2048, 8192, 32_768, 65_536)
@@ -117,15 +123,16 @@ def single(bits: int, clock: Clock, device: str, seconds: float) -> dict[str, An
     right_bits = BIG(int(tcu.integers.from_limbs(product.cpu()))) == wanted
     executor = "gpu" if device == "cuda" else None
     right_there = BIG(tcu.integers.multiply(a, b, executor=executor)) == wanted
-    return {
-        "bits": bits, "count": 1,
-        "participants": {
-            "tcu, limbs": {"right": bool(right_bits), **timed(lambda: tcu.integers.multiply_limbs(x, y), bits // 2, clock, device, seconds)},
-            "tcu, Python's integers": {"right": bool(right_there), "median": best(lambda: tcu.integers.multiply(a, b, executor=executor), seconds)},
-            "GMP, ready-made": {"median": best(lambda: left * right, seconds)},
-            "GMP, Python's integers": {"median": best(lambda: int(BIG(a) * BIG(b)), seconds)},
-        },
+    participants: dict[str, dict[str, Any]] = {
+        "tcu, limbs": {"right": bool(right_bits), **timed(lambda: tcu.integers.multiply_limbs(x, y), bits // 2, clock, device, seconds)},
+        "tcu, Python's integers": {"right": bool(right_there), "median": best(lambda: tcu.integers.multiply(a, b, executor=executor), seconds)},
+        "GMP, ready-made": {"median": best(lambda: left * right, seconds)},
+        "GMP, Python's integers": {"median": best(lambda: int(BIG(a) * BIG(b)), seconds)},
     }  # fmt: skip
+    if flint is not None:
+        first, second = flint.fmpz(a), flint.fmpz(b)
+        participants["FLINT, ready-made"] = {"median": best(lambda: first * second, seconds)}
+    return {"bits": bits, "count": 1, "participants": participants}
 
 
 def remainders(x: Any) -> Any:
@@ -237,7 +244,9 @@ def main() -> int:
             points.append(transform(levels - less // 2, rows, clock, device, asked.seconds))
             show(points[-1])
     if not asked.dry_run:
-        print(record.save("gpu-integers", {"points": points}, {"torch": torch.__version__, "GMP": GMP}))
+        print(
+            record.save("gpu-integers", {"points": points}, {"torch": torch.__version__, "GMP": GMP} | FLINT)
+        )
     return int(not all(one.get("right", True) for row in points for one in row["participants"].values()))
 
 
