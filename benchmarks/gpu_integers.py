@@ -46,7 +46,7 @@ try:
 except ImportError:
     flint, FLINT = None, {}
 
-SINGLE = (1 << 20, 1 << 24, 1 << 27)
+SINGLE = (1 << 20, 1 << 24, 1 << 27) if BIG is not int else (1 << 20,)  # of which CPython's int takes minutes
 BATCHES = (2048, 8192, 32_768, 65_536)
 BATCH_BITS = 1 << 29
 POWERS = (2048, 4096)
