@@ -71,8 +71,9 @@ extern "C" __global__ void __launch_bounds__(THREADS * NUMBERS) limb_products(co
     const int first = max(0, top - p.rows + 1), last = min(p.last, top + OWN_ROWS - 1);
     const auto take = [&](u32 (&words)[2], int row) {
         const bool there = 0 <= row && row < p.rows;
-        words[0] = there ? rows[ROW_WORDS * row + 2 * t] : 0;
-        words[1] = there ? rows[ROW_WORDS * row + 2 * t + 1] : 0;
+        const uint2 pair = there ? reinterpret_cast<const uint2*>(rows)[ROW_WORDS / 2 * row + t] : make_uint2(0, 0);
+        words[0] = pair.x;
+        words[1] = pair.y;
     };
     const u32* const own = copies + group % 4 * p.copy + ROW_WORDS + group / 4 - 2 * t;
     for (int turn = 0; turn < 8; ++turn) {
