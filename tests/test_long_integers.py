@@ -134,6 +134,30 @@ def test_products_of_many() -> None:
     assert tcu.integers.product(np.array([[2, 3], [5, -7]], np.int8)) == -210
 
 
+def by_definition(a: list[int], b: list[int]) -> list[int]:
+    found = [0] * (len(a) + len(b) - 1)
+    for i, x in enumerate(a):
+        for j, y in enumerate(b):
+            found[i + j] += x * y
+    return found
+
+
+@given(*[st.lists(st.integers(-(2**90), 2**90) | st.integers(-2, 2), min_size=1, max_size=30)] * 2)
+@settings(deadline=None)
+def test_products_of_polynomials(a: list[int], b: list[int]) -> None:
+    assert tcu.integers.multiply_polynomials(a, b).tolist() == by_definition(a, b)
+
+
+@pytest.mark.parametrize("bits", [1, 7, 8, 63, 64])
+@pytest.mark.parametrize("signs", [(1, 1), (-1, 1), (-1, -1)])
+def test_coefficients_of_the_largest_magnitude(bits: int, signs: tuple[int, int]) -> None:
+    """Their sums are at the bound of the width."""
+    a, b = ([sign * ((1 << bits) - 1)] * length for sign, length in zip(signs, (128, 255), strict=True))
+    assert tcu.integers.multiply_polynomials(a, b).tolist() == by_definition(a, b)
+    a[::2] = [-x for x in a[::2]]
+    assert tcu.integers.multiply_polynomials(a, b).tolist() == by_definition(a, b)
+
+
 def test_text() -> None:
     for digits in (1, 599, 600, 601, 602, 603, 1200, 4300, 4301, 10_000, 33_333):
         for number in (10 ** (digits - 1), 10**digits - 1, int("7" * min(digits, 4300)), 3 ** (2 * digits)):
@@ -319,6 +343,13 @@ def test_errors_of_integers() -> None:
         integers.power(2, 0.5)
     with pytest.raises(ShapeError, match=r"a \(2,\), n \(1,\), m \(3,\): the arrays do not broadcast"):
         integers.powmod([1, 2], [1], [1, 2, 3])
+    for wrong in ([], 3, [[1]]):
+        with pytest.raises(
+            ShapeError, match=r"b has shape \(.*\): give a line of coefficients, at least one"
+        ):
+            integers.multiply_polynomials([1], wrong)
+    with pytest.raises(DtypeError, match=r"a holds 1\.5"):
+        integers.multiply_polynomials([1.5], [1])
     with pytest.raises(ParameterError, match="n=-1: give an exponent of 0 or more, or take powmod"):
         integers.power(3, -1)
     with pytest.raises(ParameterError, match=r"more than 2\^36 bits, as n=10+ and a has 2: take powmod"):

@@ -15,6 +15,7 @@ from tcu.integers.numbers import from_text as from_text
 from tcu.integers.numbers import isqrt as isqrt
 from tcu.integers.numbers import mod as mod
 from tcu.integers.numbers import multiply as multiply
+from tcu.integers.numbers import multiply_polynomials as multiply_polynomials
 from tcu.integers.numbers import power as power
 from tcu.integers.numbers import powmod as powmod
 from tcu.integers.numbers import product as product

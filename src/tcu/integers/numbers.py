@@ -10,7 +10,7 @@ import numpy as np
 
 from tcu.engines.choice import load_cuda
 from tcu.engines.host.limbs import number_of, row_of
-from tcu.errors import ParameterError
+from tcu.errors import ParameterError, ShapeError
 from tcu.integers.operands import each, integers_of
 from tcu.model import long_integers
 
@@ -196,6 +196,40 @@ def product(numbers: Iterable[Any]) -> int:
     True
     """
     return long_integers.product_of_all([*integers_of("numbers", list(numbers)).flat])
+
+
+def multiply_polynomials(a: Any, b: Any) -> Any:
+    """The coefficients of the product of two polynomials with integer coefficients, of any size and sign, a_0 first.
+
+    An exact convolution, by one product of two long integers.
+
+    Parameters
+    ----------
+    a, b:
+        Lines of integers, at least one each.
+
+    Returns
+    -------
+    An array of Python integers, of len(a) + len(b) - 1.
+
+    Raises
+    ------
+    DtypeError, ShapeError:
+        Anything but integers; what is no line, or has no coefficient.
+
+    Examples
+    --------
+    >>> import tcu
+    >>> tcu.integers.multiply_polynomials([1, -(10**20)], [1, 10**20])
+    array([1, 0, -10000000000000000000000000000000000000000], dtype=object)
+    """
+    lines = []
+    for label, value in (("a", a), ("b", b)):
+        line = integers_of(label, value)
+        if line.ndim != 1 or not line.size:
+            raise ShapeError(f"{label} has shape {line.shape}: give a line of coefficients, at least one")
+        lines.append(line.tolist())
+    return np.array(long_integers.convolved(*lines), object)
 
 
 def to_text(a: Any) -> Any:

@@ -16,7 +16,17 @@ from tcu.errors import InvalidOperationError, ParameterError
 from tcu.model import ntt
 from tcu.model.gmp import gmp
 
-__all__ = ["divided", "from_digits", "isqrt", "power", "powmod", "product", "product_of_all", "to_text"]
+__all__ = [
+    "convolved",
+    "divided",
+    "from_digits",
+    "isqrt",
+    "power",
+    "powmod",
+    "product",
+    "product_of_all",
+    "to_text",
+]
 
 _MULTIPLY = 700
 """Bits of the shorter factor from which GMP multiplies faster than Python."""
@@ -74,6 +84,33 @@ def product_of_all(numbers: Sequence[int]) -> int:
     while len(level) > 1:
         level = [reduce(multiplied, level[i : i + 2]) for i in range(0, len(level), 2)]
     return int(level[0]) if level else 1
+
+
+def convolved(a: Sequence[int], b: Sequence[int]) -> list[int]:
+    """The coefficients of a product of polynomials, none of them empty, by one product of two numbers (Kronecker).
+
+    A polynomial's value at a power of two has its coefficients side by side.  One of the product has at most as many terms
+    as the shorter factor has coefficients, and a bit more for its sign.
+    """
+    largest = [max(1, max(map(abs, x))) for x in (a, b)]
+    width = -(-((min(len(a), len(b)) * largest[0] * largest[1]).bit_length() + 1) // 8)
+    value = product(_packed(a, width), _packed(b, width))
+    count = len(a) + len(b) - 1
+    text = abs(value).to_bytes((count + 1) * width, "little")
+    found, borrowed, half, whole = [], 0, 1 << 8 * width - 1, 1 << 8 * width
+    for i in range(count):
+        digit = int.from_bytes(text[i * width : (i + 1) * width], "little") + borrowed
+        borrowed = int(digit >= half)
+        found.append(digit - whole * borrowed if value >= 0 else whole * borrowed - digit)
+    return found
+
+
+def _packed(x: Sequence[int], width: int) -> int:
+    """The value at 2^(8·width)."""
+    return sum(
+        sign * int.from_bytes(b"".join(max(sign * c, 0).to_bytes(width, "little") for c in x), "little")
+        for sign in (1, -1)
+    )
 
 
 def power(a: int, n: int) -> int:
