@@ -13,11 +13,17 @@ __all__ = ["codes", "digest", "same"]
 
 
 def codes(x: Any) -> npt.NDArray[Any]:
-    """The codes of an array, a NumPy number or a PyTorch tensor, in its shape, in the host's memory."""
+    """The codes of an array, a NumPy number or a PyTorch tensor, in its shape, in the host's memory.
+
+    Of complex numbers those of both parts, along a last axis.
+    """
     if isinstance(x, np.ndarray | np.generic):
         host = np.asarray(x, order="C")
+        if host.dtype.kind == "c":
+            host = host.reshape(*host.shape, 1).view(f"f{host.itemsize // 2}")
     else:
         torch = sys.modules["torch"]
+        x = torch.view_as_real(x.detach().resolve_conj()) if x.is_complex() else x
         raw = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[x.element_size()]
         host = x.detach().contiguous().view(raw).cpu().numpy()
     return host.view(f"u{host.itemsize}")

@@ -41,6 +41,7 @@ even from run to run. "–": not for this dtype. Found by asking every unit of
 [the catalogue](units.md) (`python tests/bits_of_units.py` writes this page, and a test asks again).
 """
 
+TRANSFORMS = [name for name in tcu.fft.__all__ if "freq" not in name and name != "error_bound"]
 Asked = Callable[[str], npt.NDArray[Any]]
 
 
@@ -97,6 +98,7 @@ def cases() -> Iterator[tuple[Sequence[str], str, Callable[[str], Asked] | None]
     for operation in OPERATIONS:
         if operation not in OF_UNITS:
             yield (operation,), "", None
+    yield [f"fft.{name}" for name in TRANSFORMS], "", None
     for plan in ("chunks", "chain"):
         chosen = _chosen(plan, MatmulOptions().plan)
         yield ("matmul",), chosen, partial(products, tcu.matmul, plan=plan)
@@ -109,7 +111,9 @@ def _chosen(name: str, default: str) -> str:
 
 def _names(operations: Sequence[str]) -> str:
     ragged = [f"segment_{name}" for name in operations]
-    return ", ".join(f"`{name}`" for name in [*operations, *ragged] if name in dir(tcu))
+    return ", ".join(
+        f"`{name}`" for name in [*operations, *ragged] if name in dir(tcu) or name.startswith("fft.")
+    )
 
 
 def answers(asked: Asked) -> dict[str, bytes]:

@@ -37,7 +37,7 @@ struct Errand {
 struct Fibre {
     ucontext_t context;
     Waiting waiting;
-    bool done;
+    bool done, missing;  // a missing thread was never there
     unsigned turns, barrier, odd;
     std::vector<Errand> errands, stores;
     bool stores_without_waiting;  // for the last of them
@@ -328,7 +328,8 @@ static void begin_block(unsigned place, unsigned number) {
         fibre.context.uc_stack.ss_size = STACK;
         fibre.context.uc_link = &scheduler;
         fibre.waiting = NOTHING;
-        fibre.done = fibre.stores_without_waiting = false;
+        fibre.missing = fibre.done = t - place * threads >= blockDim.x;
+        fibre.stores_without_waiting = false;
         fibre.turns = 0;
         makecontext(&fibre.context, start, 0);
     }
@@ -367,7 +368,8 @@ static Outcome end_block(unsigned place) {
 Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned size, unsigned together,
                    unsigned cluster, unsigned seed) {
     body = kernel;
-    threads = blockDim.x = size;
+    blockDim.x = size;
+    threads = (size + 31) / 32 * 32;  // the last warp may have fewer lanes
     gridDim = {across, down};
     const unsigned count = across * down;
     outcome = DONE;
@@ -399,7 +401,7 @@ Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned si
             bool all = true, none = true;
             unsigned part = 0, wanted = 0;
             for (unsigned t = place * threads; t < (place + 1) * threads; ++t) {
-                all &= !fibres[t].done && fibres[t].waiting == BLOCK_MATES;
+                all &= fibres[t].missing || (!fibres[t].done && fibres[t].waiting == BLOCK_MATES);
                 none &= fibres[t].done;
                 if (fibres[t].done || fibres[t].waiting != PART_MATES) continue;
                 ++part;

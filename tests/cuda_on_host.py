@@ -377,6 +377,9 @@ class HostLibrary:
     def plain(self, array: Any) -> tuple[int, int, Any] | None:
         return (array.ctypes.data, array.size, array.dtype) if array.flags.c_contiguous else None
 
+    def ordered(self, array: Any, order: tuple[int, ...]) -> Any:
+        return array.transpose(order).copy(order="C")
+
     def finish(self, array: Any, like: Any, stream: int) -> Any:
         return array
 

@@ -19,6 +19,7 @@ outside the unit; the other formats have rows of numbers whose sums round, and r
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import math
 import sys
@@ -36,11 +37,13 @@ from bits import codes
 
 import tcu
 from tcu.algorithms.transform_plan import transform_plan
+from tcu.engines import engine_of
 from tcu.errors import DtypeError
 from tcu.formats import get_format
 from tcu.machine.executors import ModelExecutor
 from tcu.model.scans import Carries, piece_length, scan_segments
 from tcu.model.stream import PlanStream
+from tcu.ops.fft import FftCall
 from tcu.plan import (
     DEFAULT_VARIANT,
     SCAN_VARIANTS,
@@ -220,6 +223,7 @@ FAMILIES: dict[str, Family] = {
     "var": "dot", "std": "dot", "var_error_bound": "dot", "std_error_bound": "dot",
     "cumsum": "scan", "cumsum_error_bound": "scan", "dft": "transform", "transform": "transform",
     "product": "matmul", "matmul_error_bound": "matmul",
+    **dict.fromkeys(("fft", "ifft", "rfft", "irfft", "dct", "dst", "convolve"), "fft"),
 }  # fmt: skip
 
 
@@ -298,6 +302,7 @@ def cases() -> Iterator[Case]:
     yield from of_bounds()
     yield from of_instructions()
     yield from of_matrices()
+    yield from of_transforms()
     yield from of_machines()
     yield from of_plans()
     yield from of_long_arrays()
@@ -655,6 +660,33 @@ def of_matrices() -> Iterator[Case]:
         )
 
 
+RADICES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16)
+TRANSFORMED = (1, *RADICES, 11, 17, 18, 30, 32, 60, 97, 100, 210, 243, 256, 257, 1000, 1009, 1024, 2401, 4096)
+"""Lengths of one level of each butterfly, of several, and of a chirp; of real numbers of an odd number and of half as many."""
+
+
+def of_transforms() -> Iterator[Case]:
+    """Complex numbers are pairs; every kind around every border of the plans."""
+    for dtype in ("binary16", "binary32", "binary64"):
+        most = 1 << (13 if dtype == "binary64" else 14)  # of one pass
+        wide = (1, 12, 17, 256, 1000, most, 2 * most, 105 << 8, 3**9, 5 << 12, 10007, 1 << 16)
+        for operation in ("fft", "ifft", "rfft", "irfft"):
+            yield case("fft", operation, dtype, "ordinary", [(3, n) for n in TRANSFORMED])
+            yield case("fft", operation, dtype, "special", [(8, n) for n in (2, 12, 15, 17, 60, 256)])
+            yield case("fft", operation, dtype, "ordinary", [(n, 5) for n in (7, 60, 97, 1024)], axis=0)
+            yield case("fft", operation, dtype, "wide", [(1, n) for n in wide], norm="ortho")
+        yield case("fft", "fft", dtype, "ordinary", [(2, 1 << 20)], norm="ortho")
+        if dtype != "binary32":
+            yield case("fft", "fft", dtype, "cancelling", [(1, 1 << 23)], norm="ortho")  # three passes
+        else:
+            yield case("long", "fft", dtype, "ordinary", [(1, 1 << 25)], norm="ortho")
+    for dtype, operation, type in product(("binary32", "binary64"), ("dct", "dst"), (2, 3)):
+        yield case("fft", operation, dtype, "ordinary", [(3, n) for n in (1, 2, 5, 12, 97, 256)], type=type)
+        yield case("fft", operation, dtype, "ordinary", [(3, n) for n in (5, 12)], type=type, norm="ortho")
+    for dtype, mode in product(("binary32", "binary64"), ("full", "same", "valid")):
+        yield case("fft", "convolve", dtype, "ordinary", [(3, 40), (2, 1000)], mode=mode)
+
+
 def of_machines() -> Iterator[Case]:
     for unit, operand in (("H100", "binary16"), ("H100", "tf32"), ("A100", "bfloat16"), ("V100", "binary16")):
         for program, shapes in PROGRAMS.items():
@@ -678,6 +710,13 @@ BEYOND = (
 """Lengths of plans: nobody has to add up what they are of."""
 
 
+CHIRPS = (11, 17, 97, 257, 1009, 10007, 999983, (1 << 27) + 1)
+FACTORED = (
+    *TRANSFORMED, *CHIRPS, *(1 << p for p in range(11, 30)), 105 << 8, 3**9, 3**12, 3**16, 5 << 12, 5**8, 5**11, 7**6, 7**10, 3 << 24, 45 << 20,
+)  # fmt: skip
+"""Lengths of transforms' plans."""
+
+
 def of_plans() -> Iterator[Case]:
     for variant, dtype in product(VARIANTS, FORMATS):
         for options in ({}, *CHOICES[variant]):
@@ -694,6 +733,11 @@ def of_plans() -> Iterator[Case]:
                 yield case("plans", "cumsum plan", dtype, "none", BEYOND, variant=variant, **options)
     for (a, b), order in product(MATRICES, ("chunks", "chain")):
         yield case("plans", "product plan", a, "none", BEYOND, b=b, order=order)
+    for dtype in ("binary16", "binary32", "binary64"):
+        yield case("plans", "fft plan", dtype, "none", FACTORED)
+        yield case("plans", "fft error", dtype, "none", [n for n in FACTORED if n not in CHIRPS])
+        yield case("plans", "fft tables", dtype, "none", (12, 60, 97, 1000, 16384, 105 << 8, 1 << 20))
+        yield case("plans", "fft butterfly", dtype, "none", RADICES)
     for side, way in product((4, 16, 256), ("four", "three", "embedded")):
         lengths = (1, 2, 12, 16, 60, 64, 97, 210, 256, 1000, 1024, 4096, 65536, 1 << 20)
         yield case("plans", "transform plan", "binary16", "none", lengths, side=side, product=way)
@@ -930,10 +974,70 @@ def _program(each: Case, shape: Shape, place: Host) -> Any:
     return np.ascontiguousarray(found).view(found.real.dtype)
 
 
+KINDS = {"fft": "forward", "ifft": "inverse", "rfft": "from_real", "irfft": "to_real"}
+
+
+def _transform(each: Case, shape: Shape, place: Host) -> Any:
+    """By an engine, of numbers or pairs of them; a NaN is one, whatever its bits."""
+    given, kind = each.given, KINDS[each.operation]
+    axis = given.get("axis", 1)
+    n = shape[axis]
+    counts = [n // 2 + 1 if kind == "to_real" and i == axis else count for i, count in enumerate(shape)]
+    counts += [2] * (kind != "from_real")
+    x = place.array(numbers(each.numbers, each.dtype, math.prod(counts)).reshape(counts))
+    factor = 1 / math.sqrt(n) if "norm" in given else 1.0
+    return _one_nan(engine_of([x]).fft(FftCall(x, kind, n, axis, factor, kind != "from_real")))  # type: ignore[arg-type]
+
+
+def _one_nan(result: Any) -> npt.NDArray[Any]:
+    host = np.asarray(result if isinstance(result, np.ndarray) else result.cpu().numpy())
+    if host.dtype.kind == "c":
+        host = np.stack([host.real, host.imag], -1)
+    return np.where(np.isnan(host), np.array(np.nan, host.dtype), host)
+
+
+def _made_of_transforms(each: Case, shape: Shape, place: Host) -> Any:
+    arrays = [laid(each, shape, place)]
+    if each.operation == "convolve":
+        arrays.append(laid(each, (shape[1] // 3,), place, "y"))
+    return _one_nan(getattr(tcu.fft, each.operation)(*arrays, **each.given))
+
+
+def digest_of_fft(n: int, name: Any, what: str) -> str:
+    """Of the plan; of what its error comes to, to six digits; of its tables; or of a butterfly."""
+    fft, butterflies = (importlib.import_module(f"tcu.plan.{module}") for module in ("fft", "butterflies"))
+    if what == "butterfly":
+        program = butterflies.butterfly(n)
+        work = "binary64" if name == "binary64" else "binary32"
+        steps = [[step.kind, step.x, step.y, step.factor(work)] for step in program.steps]
+        return short([steps, program.results])
+    plan = fft.fft_plan(n, name)
+    if what == "error":
+        return f"{plan.error:.5e}"
+    if what == "plan":
+        return short(_fft_as_data(plan) + ([fft.TOP, fft.MOST_SHIFT] if plan.storage == "binary16" else []))
+    tables = [] if plan.chirp is None else [fft.chirp_of(n, plan.work)]
+    for each in plan.passes:
+        left = each.length
+        for radix in each.radices[:-1]:
+            tables.append(fft.level_twiddles(left, radix, plan.work))
+            left //= radix
+    if len(plan.passes) > 1:
+        tables += fft.pass_twiddles(n, plan.work)[1:]
+    return short([hashlib.sha256(np.ascontiguousarray(each).tobytes()).hexdigest() for each in tables])
+
+
+def _fft_as_data(plan: Any) -> list[Any]:
+    passes = [[each.length, *each.radices] for each in plan.passes]
+    return [plan.length, plan.work, plan.storage, passes, plan.chirp and _fft_as_data(plan.chirp)]
+
+
 def _plan(each: Case, shape: Shape, place: Host) -> str:
     """Of the plan as data, in words that no reordering of a class changes."""
     (n,), given, fmt = shape, each.given, get_format(each.dtype)
     kind = each.operation.split()[0]
+    if kind == "fft":
+        return digest_of_fft(n, each.dtype, each.operation.split()[1])
     if kind == "transform":
         return digest_of_transform(n, given["side"], given["product"])
     if kind == "cumsum" and given:
@@ -998,6 +1102,8 @@ OPERATIONS: dict[str, Callable[[Case, Shape, Host], Any]] = {
     "product": _product, "segment_matmul": _segments_product, "matmul_error_bound": _bound_of_product,
     "integer_multiply": _integers, **dict.fromkeys(PROGRAMS, _program),
     **dict.fromkeys(("sum plan", "dot plan", "cumsum plan", "transform plan", "product plan"), _plan),
+    **dict.fromkeys(("fft plan", "fft error", "fft tables", "fft butterfly"), _plan),
+    **dict.fromkeys(KINDS, _transform), **dict.fromkeys(("dct", "dst", "convolve"), _made_of_transforms),
 }  # fmt: skip
 """Those that are not called as :func:`_reduction` calls all others."""
 

@@ -101,6 +101,34 @@ CALLS = {
     "matmul of float32": "tcu.matmul(a.astype(np.float32), b.astype(np.float32))",
     "segment_matmul": "tcu.segment_matmul(a, np.stack([b, -b]), [0, 100, 256])",
     "matmul_error_bound": "tcu.matmul_error_bound(a, b)",
+    "fft": "tcu.fft.fft(rows)",
+    "fft of a prime length": "tcu.fft.fft(rows[:7, :997].astype(np.float64))",
+    "fft of pairs of float16": "tcu.fft.fft(x[: 1 << 18].reshape(4, 32768, 2), axis=1, pairs=True)",
+    "ifft": "tcu.fft.ifft(wide[: 1 << 18].reshape(8, -1))",
+    "rfft": "tcu.fft.rfft(wide)",
+    "irfft": "tcu.fft.irfft(rows.astype(np.float32))",
+    "hfft": "tcu.fft.hfft(rows[:100])",
+    "ihfft": "tcu.fft.ihfft(rows[:100])",
+    "fft2": "tcu.fft.fft2(rows)",
+    "ifft2": "tcu.fft.ifft2(rows[:50])",
+    "rfft2": "tcu.fft.rfft2(rows[:50])",
+    "irfft2": "tcu.fft.irfft2(rows[:50])",
+    "fftn": "tcu.fft.fftn(wide[:1000].reshape(10, 10, 10))",
+    "ifftn": "tcu.fft.ifftn(wide[:1000].reshape(10, 10, 10))",
+    "rfftn": "tcu.fft.rfftn(wide[:1000].reshape(10, 10, 10))",
+    "irfftn": "tcu.fft.irfftn(wide[:1000].reshape(10, 10, 10))",
+    "fftshift": "tcu.fft.fftshift(rows)",
+    "ifftshift": "tcu.fft.ifftshift(rows)",
+    "fftfreq": "tcu.fft.fftfreq(1000, 0.3)",
+    "rfftfreq": "tcu.fft.rfftfreq(1000, 0.3)",
+    "dct": "tcu.fft.dct(rows)",
+    "idct": "tcu.fft.idct(rows, 3, norm='ortho')",
+    "dst": "tcu.fft.dst(wide)",
+    "idst": "tcu.fft.idst(rows)",
+    "convolve": "tcu.fft.convolve(wide, wide[:100])",
+    "convolve of integers": "tcu.fft.convolve(codes[:9000] % np.uint64(999), codes[:80] % np.uint64(99))",
+    "correlate": "tcu.fft.correlate(rows, x[:77])",
+    "fft error_bound": "np.float64(tcu.fft.error_bound(1009, 'complex64'))",
     "ExactSum": "tcu.ExactSum().add(x).value()",
     "Machine": "tcu.Machine(16, 4).matmul(a[:40, :40], b[:40, :40])",
     "integers": "np.array(tcu.integers.multiply(3**900, -(7**800)) % (1 << 61))",
@@ -138,6 +166,8 @@ def test_every_public_function_is_called() -> None:
         "ExactSum", "Machine", "infer", "probe",
     }  # fmt: skip
     assert {"ExactSum", "Machine", "infer", "probe"} <= CALLS.keys()
+    for name in tcu.fft.__all__:
+        assert any(f"tcu.fft.{name}(" in call for call in CALLS.values()), name
 
 
 @pytest.mark.slow(2)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import doctest
-from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
 import tcu
 
-PUBLIC = [
-    name
-    for prefix, module in (("", tcu), ("integers.", tcu.integers))
-    for name in (f"{prefix}{each}" for each in dir(module) if not each.startswith("_"))
-    if callable(attrgetter(name)(tcu))
-]
+PUBLIC = {
+    **{name: getattr(tcu, name) for name in dir(tcu) if callable(getattr(tcu, name)) and not name.startswith("_")},
+    **{f"fft.{name}": getattr(tcu.fft, name) for name in tcu.fft.__all__},
+    **{f"integers.{name}": each for name, each in vars(tcu.integers).items() if callable(each)},
+}  # fmt: skip
 
 
 def run(name: str, text: str) -> doctest.TestResults:
@@ -28,7 +26,7 @@ def test_the_example_prints_what_it_says(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where some save a file
-    text = attrgetter(name)(tcu).__doc__
+    text = PUBLIC[name].__doc__
     assert "\nExamples\n--------\n" in "\n".join(line.strip() for line in text.splitlines())
     found = run(name, text)
     assert found.failed == 0, capsys.readouterr().out

@@ -93,3 +93,13 @@ def test_digits_of_pi_have_the_digest_of_another_library(digits: str) -> None:
 
 def test_signatures_come_back() -> None:
     assert run("rsa_batch.py", "--bits", "512", "--messages", "7")[1].startswith("7 of them come back")
+
+
+def test_spectra_of_a_real_data_set_have_the_same_bits_in_every_batch() -> None:
+    lines = run("co2_spectrum.py", "--length", "416")
+    assert lines[1].endswith("exact")
+    periods = [float(word) for word in lines[2].replace(",", "").split() if word[0].isdigit()]
+    assert periods == pytest.approx([52.2, 26.1], rel=0.03), "a year, and half of one"
+    compared = [line.split(": ")[1] for line in lines[3:] if "none here" not in line]
+    assert len(compared) >= 4
+    assert all(line.startswith("0 of ") for line in compared)

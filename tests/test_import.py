@@ -89,6 +89,7 @@ NAMES = [
     "fvar",
     "fstd",
     "error_bound",
+    "fft",
     "dot_error_bound",
     "var_error_bound",
     "std_error_bound",
@@ -116,7 +117,7 @@ def test_public_names(name: str) -> None:
 
 def test_all_operators_are_there_when_asked_for(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
-    names = ("sum", "dot", "sum_along", "fsum_along", "cumsum", "segment_cumsum", "segment_fmean")
+    names = ("sum", "dot", "sum_along", "fsum_along", "cumsum", "segment_cumsum", "segment_fmean", "fft")
     code = f"import torch, tcu.torch; print([hasattr(torch.ops.tcu, name) for name in {names}])"
     assert json.loads(fresh(code).lower()) == [True] * len(names)
     save = (
@@ -139,6 +140,12 @@ def test_the_machine_is_imported_when_it_is_asked_for() -> None:
     assert fresh("import tcu; print(tcu.torch.reproducible.__name__)").strip() == "reproducible"
     with pytest.raises(AttributeError, match="module 'tcu' has no attribute 'machines'"):
         tcu.machines  # noqa: B018
+
+
+def test_transforms_are_imported_when_they_are_asked_for() -> None:
+    code = "import sys, tcu; print('tcu.surfaces.fft' in sys.modules); tcu.fft.rfft; print('torch' in sys.modules)"
+    assert fresh(code).split() == ["False", "False"]
+    assert fresh("from tcu.fft import fft; import tcu; print(tcu.fft.fft is fft)").strip() == "True"
 
 
 def test_every_error_is_a_tcu_error() -> None:
@@ -184,13 +191,14 @@ CHOSEN = {
     "tcu": set(tcu._LATER.values()),
     "tcu.cli.app": {f"tcu.cli.{module}" for module, _ in COMMANDS.values()},
     "tcu.model.compiled": {
-        f"tcu.model.{name}" for text in MODULES.values() for name in re.findall(r'compiled\.load\("(\w+)"\)', text)
+        f"tcu.model.{name}" for text in MODULES.values() for name in re.findall(r'\bload\("(\w+)"\)', text)
     },
 }  # fmt: skip
 """Modules that import one of these, by a table."""
 LATE = {
     ("tcu", "tcu.algorithms"): "most programs do without",
     ("tcu", "tcu.distributed"): "most programs do without",
+    ("tcu", "tcu.fft"): "most programs do without",
     ("tcu", "tcu.probes"): "most programs do without",
     ("tcu", "tcu.streams"): "most programs do without",
     ("tcu", "tcu.torch"): "imports PyTorch",
@@ -199,13 +207,15 @@ LATE = {
     ("tcu.surfaces.call", "tcu.surfaces.dask"): "imports Dask",
     ("tcu.surfaces.matmul", "tcu.surfaces.torch.matmul, tcu.surfaces.torch.segment_matmul"): "imports PyTorch, and registers its operators",
     ("tcu.surfaces.matmul", "tcu.surfaces.dask_matmul"): "imports Dask",
+    ("tcu.surfaces.fft_arrays", "tcu.surfaces.torch.fft"): "imports PyTorch, and registers an operator",
+    ("tcu.surfaces.fft_arrays", "tcu.surfaces.dask_fft"): "imports Dask",
     ("tcu.distributed.reductions", "tcu.distributed.on_gpu"): "imports PyTorch",
     ("tcu.streams.passes", "tcu.streams.on_gpu"): "imports tcu.engines.cuda",
     ("tcu.study.gpu", "tcu.study.gpu.gemm, tcu.study.gpu.reductions"): "imports PyTorch",
     **dict.fromkeys((("tcu.model.compiled", name) for name in sorted(CHOSEN["tcu.model.compiled"])), "imports Numba"),
 }  # fmt: skip
 """(module, what a function of it imports) → why not at its top.  Modules of a table count as one: those that Numba compiles,
-and the commands' besides."""
+those that tcu hands on, and the commands' besides."""
 
 
 def imports_of(importer: str, text: str) -> Iterator[Import]:
@@ -268,7 +278,7 @@ def test_what_functions_import_is_heavy_and_listed() -> None:
     commands = {("tcu.cli.app", module) for module in CHOSEN["tcu.cli.app"]}
     found = {(each.importer, ", ".join(each.imported)) for each in all_imports() if each.late}
     assert found == set(LATE) | commands
-    assert len(LATE) - len(CHOSEN["tcu.model.compiled"]) + 2 <= 15
+    assert len(LATE) - sum(len(CHOSEN[table]) for table in ("tcu", "tcu.model.compiled")) + 3 <= 15
     assert sum(each.late for each in all_imports()) == len(found), "one statement twice"
 
 
@@ -300,7 +310,7 @@ def test_layers_import_downwards_only() -> None:
     floors = {name: layers.index(name) for name in layers} | dict.fromkeys(
         ("errors", "unfinished", "version"), 99
     )
-    above = dict.fromkeys(("__main__", "stubs", "torch"), -1)
+    above = dict.fromkeys(("__main__", "fft", "stubs", "torch"), -1)
 
     def floor(module: str) -> int:
         place = module.split(".")[1] if "." in module else "dispatch"

@@ -34,6 +34,7 @@ from tcu.units import CATALOGUE, AlignedSum, find_instruction
 ROOT = Path(__file__).parents[1]
 LAZY = ("distributed", "integers", "streams")
 API = (ROOT / "docs" / "reference" / "api.md").read_text()
+FFT = (ROOT / "docs" / "reference" / "fft.md").read_text()
 ERRORS = (ROOT / "docs" / "reference" / "errors.md").read_text()
 
 
@@ -57,9 +58,10 @@ def test_every_public_name_is_described() -> None:
     # Packages that are imported one by one are described by their names; those below are asked for on tcu itself.
     public -= {name for name in public if isinstance(getattr(tcu, name), ModuleType) and name not in LAZY}
     assert public - {"TcuError"} <= {name.removeprefix("tcu.") for name in described(API)}
+    assert {f"tcu.fft.{name}" for name in tcu.fft.__all__} <= described(FFT)
 
 
-@pytest.mark.parametrize("name", sorted(described(API)))
+@pytest.mark.parametrize("name", sorted(described(API) | described(FFT)))
 def test_what_is_described_exists_and_has_a_docstring(name: str) -> None:
     if name.startswith(("tcu.torch", "tcu.distributed")):
         pytest.importorskip("torch", reason="PyTorch is not installed")

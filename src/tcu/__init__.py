@@ -69,6 +69,7 @@ from tcu.version import __version__ as __version__
 if TYPE_CHECKING:
     from tcu import algorithms as algorithms
     from tcu import distributed as distributed
+    from tcu import fft as fft
     from tcu import probes as probes
     from tcu import streams as streams
     from tcu.algorithms import Machine as Machine
@@ -82,6 +83,7 @@ _LATER = {
     "algorithms": "tcu.algorithms",
     "audit": "tcu.probes",
     "distributed": "tcu.distributed",
+    "fft": "tcu.fft",
     "infer": "tcu.probes",
     "probe": "tcu.probes",
     "probes": "tcu.probes",

@@ -13,11 +13,11 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
-from weakref import WeakKeyDictionary, finalize
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from tcu.gpu.device import Gpu, call, current, find_gpu
 from tcu.gpu.kernels import Kernel
 from tcu.gpu.launch import KernelChoice, KernelLaunch, bind
 from tcu.gpu.structs import struct
+from tcu.gpu.tables import DeviceTable
 from tcu.gpu.tall import kernel_of
 from tcu.plan.transform import Planes, Table, Transform
 from tcu.units import Instruction
@@ -306,29 +307,14 @@ def between_levels(plan: Transform, kernel: Kernel) -> Memory:
     return Memory("REALS", plan.work.itemsize, plan.length, 1)
 
 
-class _DeviceTable:
-    """Constants in a GPU's memory."""
-
-    def __init__(self, values: npt.NDArray[Any], gpu: Gpu) -> None:
-        self.address = int(call("cuMemAlloc", max(values.nbytes, 1)))
-        call("cuMemcpyHtoD", self.address, values.ctypes.data, values.nbytes)
-        # Not at exit, when the driver may be gone.  The driver waits for launches that still read it.
-        finalize(self, _free, call, current, gpu, self.address).atexit = False
-
-
-def _free(call: Callable[..., Any], current: Callable[[Gpu], Any], gpu: Gpu, address: int) -> None:
-    with current(gpu):
-        call("cuMemFree", address)
+@lru_cache(maxsize=64)
+def _twiddles(table: Table, gpu: Gpu) -> DeviceTable:
+    return DeviceTable(np.ascontiguousarray(table()), gpu)
 
 
 @lru_cache(maxsize=64)
-def _twiddles(table: Table, gpu: Gpu) -> _DeviceTable:
-    return _DeviceTable(np.ascontiguousarray(table()), gpu)
-
-
-@lru_cache(maxsize=64)
-def _matrices(table: Table, kernel: Kernel, tiles: int, gpu: Gpu) -> _DeviceTable:
-    return _DeviceTable(fragments(table(), kernel, tiles), gpu)
+def _matrices(table: Table, kernel: Kernel, tiles: int, gpu: Gpu) -> DeviceTable:
+    return DeviceTable(fragments(table(), kernel, tiles), gpu)
 
 
 class _Launches:
@@ -347,7 +333,7 @@ class _Launches:
         self._largest: _Search | None = None
         if plan.top is not None:
             self._largest = _Search(source, batch, plan.length, gpu)
-        self._tables: list[_DeviceTable] = []
+        self._tables: list[DeviceTable] = []
         self._levels: list[Any] = []
         self._kernels: list[KernelLaunch] = []
         for number, (level, shape) in enumerate(zip(plan.levels, shapes, strict=True)):

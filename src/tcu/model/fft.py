@@ -11,15 +11,13 @@ import numpy.typing as npt
 
 from tcu.model.compiled import load
 from tcu.model.threads import in_order
-from tcu.plan.fft import FftPlan, chirp_of, fft_plan, level_twiddles, pass_twiddles
+from tcu.plan.fft import MOST_SHIFT, TOP, FftPlan, chirp_of, fft_plan, level_twiddles, pass_twiddles
 from tcu.plan.roots import unit_roots
 
 __all__ = ["Kernel", "convolution_kernel", "error_of", "from_real", "half_turn", "to_real", "transform"]
 
 _CHUNK = 1 << 15
 """Numbers that a thread has in hand at a time: its cache holds them twice."""
-_TOP = 15
-"""A transform's largest part is scaled below 2^15 before it is stored in binary16."""
 
 Array = npt.NDArray[Any]
 
@@ -69,6 +67,7 @@ def _pass(
         at_once //= radix
     none = np.zeros((0, 2), real)
     shift, high, low = (0, none, none) if last else pass_twiddles(left, work)
+    apart = length // radices[-1]
     groups = max(1, _CHUNK // (lanes * length))
     size = groups * lanes
 
@@ -88,7 +87,7 @@ def _pass(
             kernels.level(radix, work)(z, other, table, stride)
             z, other, stride = other, z, stride * radix
         turns = column if not last else line[:0]
-        kernels.scatter[work](z, result, to, step, turns, high, low, shift, swapped_out, real(factor))
+        kernels.scatter[work](z, result, to, step, turns, apart, high, low, shift, swapped_out, real(factor))
 
     for _ in in_order(work_on, range(0, lines, size)):
         pass
@@ -121,8 +120,8 @@ def _stored(x: Array, done: int, length: int, rest: int) -> Array:
     """As binary16 holds it, each transform of a pass scaled by a power of two, and back."""
     lines = x.reshape(-1, done, length, rest, 2)
     largest = np.abs(lines).max(axis=(2, 4), keepdims=True)
-    _, exponent = np.frexp(np.where(np.isfinite(largest), largest, 1))
-    shift = np.where(np.isfinite(largest) & (largest > 0), _TOP - exponent, 0)
+    _, exponent = np.frexp(np.where(np.isfinite(largest) & (largest > 0), largest, 2.0**-126))
+    shift = np.where(np.isfinite(largest), np.minimum(TOP - exponent, MOST_SHIFT), 0)
     with np.errstate(over="ignore", invalid="ignore"):
         codes = np.ldexp(lines, shift).astype(np.float16)
         back: Array = np.ldexp(codes.astype(x.dtype), -shift)

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -171,24 +171,31 @@ def _build_gather(lanes, fingerprint):
     return gather
 
 
+@njit(nogil=True, inline="always")
+def _root(place, high, low, shift):
+    a, b = high[place >> shift, 0], high[place >> shift, 1]
+    c, s = low[place & ((1 << shift) - 1), 0], low[place & ((1 << shift) - 1), 1]
+    return fma(a, c, -(b * s)), fma(a, s, b * c)
+
+
 def _build_scatter(lanes, fingerprint):
     @_compiled
-    def scatter(z, y, starts, step, turns, high, low, shift, swapped, factor):
-        """Out of lanes, as :func:`gather`.  Number k of line i is multiplied by the root of place k·turns[i] first, if
-        there are turns, and by ``factor`` last, unless it is 1.
+    def scatter(z, y, starts, step, turns, apart, high, low, shift, swapped, factor):
+        """Out of lanes, as :func:`gather`.  If there are turns, number k of line i is multiplied first by the roots of
+        (k mod apart)·turns[i] and of what is left of k·turns[i]; by ``factor`` last, unless it is 1.
         """
         fingerprint  # noqa: B018
         first, second = (1, 0) if swapped else (0, 1)
-        mask = (1 << shift) - 1
         for group in range(z.shape[0]):
             count = min(lanes, starts.size - group * lanes)
             for number in range(z.shape[1]):
+                near = number % apart
                 for lane in range(count):
                     re, im = z[group, number, 0, lane], z[group, number, 1, lane]
                     if turns.size:
-                        place = number * turns[group * lanes + lane]
-                        a, b = high[place >> shift, 0], high[place >> shift, 1]
-                        c, s = low[place & mask, 0], low[place & mask, 1]
+                        turn = turns[group * lanes + lane]
+                        a, b = _root(near * turn, high, low, shift)
+                        c, s = _root((number - near) * turn, high, low, shift)
                         c, s = fma(a, c, -(b * s)), fma(a, s, b * c)
                         re, im = fma(re, c, -(im * s)), fma(re, s, im * c)
                     if factor != 1:
@@ -261,7 +268,7 @@ def _build_fold(fingerprint):
                 ar, ai = x[row, k, 0], x[row, k, 1]
                 br, bi = x[row, half - k, 0], x[row, half - k, 1]
                 if k == 0:
-                    ai = bi = ai * 0
+                    ai = bi = table[0, 1]  # zero
                 er, ei = ar + br, ai - bi
                 dr, di = ar - br, ai + bi
                 c, s = table[k, 0], -table[k, 1]

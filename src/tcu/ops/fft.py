@@ -18,7 +18,8 @@ Kind = Literal["forward", "inverse", "from_real", "to_real"]
 
 class FftCall(NamedTuple):
     x: Any
-    """A plain array; a number may be a pair of real ones, its parts, along a last axis (``pairs``)."""
+    """A plain array, of "to_real" of complex numbers; a number may be a pair of real ones, its parts, along a last axis
+    (``pairs``)."""
     kind: Kind
     n: int
     """The length of the transform.  Along the axis, x is cut, or padded with zeros, to n numbers, or of "to_real" to n//2 + 1."""
@@ -41,7 +42,9 @@ class FftCall(NamedTuple):
     @property
     def in_pairs(self) -> bool:
         """Whether the result is pairs: where complex numbers came or would come as such."""
-        return self.kind != "to_real" and (self.pairs or np.dtype(self.x.dtype) == np.float16)
+        return self.kind != "to_real" and (
+            self.pairs or str(self.x.dtype).removeprefix("torch.") == "float16"
+        )
 
 
 def real_format(dtype: np.dtype[Any]) -> Format:

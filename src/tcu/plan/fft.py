@@ -21,6 +21,8 @@ from tcu.plan.version import VERSIONS
 
 __all__ = [
     "LONGEST",
+    "MOST_SHIFT",
+    "TOP",
     "Coarse",
     "FftPlan",
     "Pass",
@@ -39,11 +41,15 @@ _AT_ONCE = {"binary16": 1 << 14, "binary32": 1 << 14, "binary64": 1 << 13}
 _TILE = {"binary16": 8, "binary32": 4, "binary64": 4}
 """Neighbouring transforms of a pass that share what is loaded together, at least: 32 bytes of memory, or 64."""
 _PRIMES = (2, 3, 5, 7)
-_TWIDDLE = 4.0
+_TWIDDLE = 3.0
 """Unit roundoffs that a product by a twiddle factor loses: 2 by its FMAs (C.-P. Jeannerod, P. Kornerup, N. Louvet, J.-M. Muller,
-2017), √2 by the factor's own roundings."""
-_COARSE = 9.0
-"""The same where the factor is a product of two of tables: √5 more of that product, √2 of each."""
+2017), 1 by the factor's own roundings."""
+_COARSE = 12.0
+"""The same behind a pass, where the factor is a product of four of a table, by three products."""
+TOP = 15
+"""A pass's transform is scaled so that its largest part is from 2^14 up to 2^15 in binary16."""
+MOST_SHIFT = 126
+"""By what power of two a pass's transform is scaled up at most: its inverse is a normal number."""
 
 
 class Pass(NamedTuple):
@@ -68,7 +74,7 @@ class FftPlan:
     """Of all additions and multiplications."""
     storage: Storage
     """Of real and imaginary parts between passes.  In binary16, a pass's transforms are each scaled by a power of two, so
-    that their largest part is from 2^14 up to 2^15."""
+    that their largest part is from 2^14 up to 2^15, or it is 2^126."""
     passes: tuple[Pass, ...]
     chirp: FftPlan | None = None
     """Of a length with a prime factor above 7: the transforms of Bluestein's convolution."""
@@ -143,12 +149,11 @@ def _passes(n: int, storage: Storage) -> tuple[int, ...]:
     if n <= _AT_ONCE[storage]:
         return (n,)
     widest = _AT_ONCE[storage] // _TILE[storage]
-    count = 2
-    while True:
-        found = _split(n, count, widest)
-        if found:
-            return found
-        count += 1
+    found = _split(n, 2, widest)
+    while not found:  # of three, all lengths there are
+        found = _split(n, 3, widest)
+        widest *= 2
+    return found
 
 
 def _split(n: int, count: int, widest: int) -> tuple[int, ...]:
@@ -207,7 +212,12 @@ def level_twiddles(length: int, radix: int, work: str) -> npt.NDArray[Any]:
 
 
 class Coarse(NamedTuple):
-    """exp(-2πi·a/n) as high[a >> shift] · low[a mod 2^shift]."""
+    """exp(-2πi·a/n) as high[a >> shift] · low[a mod 2^shift].
+
+    Behind a pass, number k = p + s·i of a transform, s its length over the last radix, is multiplied by the root of
+    p·j times that of s·i·j, j the place of the transform among those that are left.  So a thread that has all k of
+    one p needs one root of its own, and the others are shared by all p.
+    """
 
     shift: int
     high: npt.NDArray[Any]

@@ -1,6 +1,7 @@
 """Operations on arrays in a GPU's memory, on that GPU; CUDA is loaded when first used, not by this import."""
 
 from tcu.engines.cuda.engine import execute as execute
+from tcu.engines.cuda.fft import fft as fft
 from tcu.engines.cuda.index_sums import sum_by_index as sum_by_index
 from tcu.engines.cuda.limbs import modular as modular
 from tcu.engines.cuda.limbs import multiply_limbs as multiply_limbs

@@ -1,0 +1,106 @@
+// Complex numbers in registers, and in memory: pairs of real numbers of any FORMAT, BINARY16, BINARY32 or BINARY64.  What is
+// computed with them is rounded step by step.
+//
+// Compiled with WORK: BINARY32 or BINARY64, in which all is computed.
+
+#pragma once
+
+#include "device/types/options.cuh"
+#include "device/types/types.cuh"
+
+namespace tcu::fourier {
+
+#if WORK == BINARY64
+typedef double Number;
+#else
+typedef float Number;
+#endif
+
+struct alignas(2 * sizeof(Number)) Complex {
+    Number re, im;
+};
+
+__device__ inline float plus(float x, float y) { return __fadd_rn(x, y); }
+__device__ inline double plus(double x, double y) { return __dadd_rn(x, y); }
+__device__ inline float minus(float x, float y) { return __fsub_rn(x, y); }
+__device__ inline double minus(double x, double y) { return __dsub_rn(x, y); }
+__device__ inline float times(float x, float y) { return __fmul_rn(x, y); }
+__device__ inline double times(double x, double y) { return __dmul_rn(x, y); }
+__device__ inline float fused(float x, float y, float z) { return __fmaf_rn(x, y, z); }
+__device__ inline double fused(double x, double y, double z) { return __fma_rn(x, y, z); }
+
+__device__ inline Complex times(Complex x, Complex w) {
+    return {fused(x.re, w.re, -times(x.im, w.im)), fused(x.re, w.im, times(x.im, w.re))};
+}
+
+__device__ inline Complex times(Complex x, Number factor) { return {times(x.re, factor), times(x.im, factor)}; }
+
+__device__ inline Complex swapped(Complex x) { return {x.im, x.re}; }
+
+// A constant, rounded to each format.
+__device__ constexpr Number constant(double wide, float narrow) {
+    return WORK == BINARY64 ? static_cast<Number>(wide) : static_cast<Number>(narrow);
+}
+
+__device__ inline Number from_binary16(u32 code) {
+    float value;
+    asm("{ .reg .b16 h; mov.b16 h, %1; cvt.f32.f16 %0, h; }" : "=f"(value) : "h"(static_cast<u16>(code)));
+    return static_cast<Number>(value);
+}
+
+// A NaN has all fraction bits set.
+__device__ inline u32 to_binary16(Complex x) {
+    u32 both;
+    asm("{ .reg .b16 l, h; cvt.rn.f16.f32 l, %1; cvt.rn.f16.f32 h, %2; mov.b32 %0, {l, h}; }"
+        : "=r"(both)
+        : "f"(static_cast<float>(x.re)), "f"(static_cast<float>(x.im)));
+    return both;
+}
+
+template <int FORMAT>
+__device__ inline Complex read_pair(const void* source, i64 at) {
+    if constexpr (FORMAT == BINARY16) {
+        const u32 codes = static_cast<const u32*>(source)[at];
+        return {from_binary16(codes), from_binary16(codes >> 16)};
+    } else {
+        return static_cast<const Complex*>(source)[at];
+    }
+}
+
+template <int FORMAT>
+__device__ inline Number read_real(const void* source, i64 at) {
+    if constexpr (FORMAT == BINARY16) return from_binary16(static_cast<const u16*>(source)[at]);
+    return static_cast<const Number*>(source)[at];
+}
+
+template <int FORMAT>
+__device__ inline void write_pair(void* target, i64 at, Complex x) {
+    if constexpr (FORMAT == BINARY16)
+        static_cast<u32*>(target)[at] = to_binary16(x);
+    else
+        static_cast<Complex*>(target)[at] = x;
+}
+
+template <int FORMAT>
+__device__ inline void write_real(void* target, i64 at, Number x) {
+    if constexpr (FORMAT == BINARY16)
+        static_cast<u16*>(target)[at] = static_cast<u16>(to_binary16({x, x}));
+    else
+        static_cast<Number*>(target)[at] = x;
+}
+
+// Numbers k and half - k of the transforms of neighbouring real numbers as complex ones make number k of the transform of the
+// real numbers, w = exp(-πik/half); and back.  The CPU takes the same steps (tcu/model/fft_kernels.py).
+__device__ inline Complex unfolded(Complex near, Complex far, Complex w, Number factor) {
+    const Complex even = {plus(near.re, far.re), minus(near.im, far.im)};
+    const Complex odd = times(Complex{plus(near.im, far.im), minus(far.re, near.re)}, w);
+    return times(Complex{plus(even.re, odd.re), plus(even.im, odd.im)}, factor);
+}
+
+__device__ inline Complex folded(Complex near, Complex far, Complex w) {
+    const Complex even = {plus(near.re, far.re), minus(near.im, far.im)};
+    const Complex odd = times(Complex{minus(near.re, far.re), plus(near.im, far.im)}, Complex{w.re, -w.im});
+    return {minus(even.re, odd.im), plus(even.im, odd.re)};
+}
+
+}  // namespace tcu::fourier

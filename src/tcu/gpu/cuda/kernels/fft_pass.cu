@@ -1,0 +1,374 @@
+// A pass of fast Fourier transforms: transforms of a part of the length, all of whose numbers a block has in hand.
+//
+// A block takes neighbouring columns, a transform each.  Its threads have butterflies of a level in registers and exchange
+// results through shared memory: what the levels do, and in which order, is the program of tcu/plan/butterflies.py and the
+// plan of tcu/plan/fft.py, which the CPU executes, too.  All is IEEE arithmetic, rounded step by step.
+//
+// Instructions, for each number of 4096 = 16·16·16: 27 of butterflies, 7.5 of twiddle factors and 2 for their loads, 4 of shared
+// memory, 2 of memory, 3 of conversions from and to binary16, 4 of indices: 50, where steps in memory are known beforehand (81 before
+// they were).  A multiprocessor of an H200 has time for 75 while 8 bytes are read and written.
+//
+// What failed (H100, 2^26 numbers).  Two passes in one launch, with what lies between them in a ring in the second cache: blocks
+// drew tiles in order and waited for those before.  Of 2^16 numbers of binary32 it took 661 in place of 729 us, of 2^18 805 in place
+// of 736, of binary16 475 in place of 395: a tile's butterflies are the limit then, and drawing and waiting came on top.  The copy
+// engine, which brought the next tile while a block worked: of 2^13 numbers of binary16 270 in place of 223 us, of 2^14 of binary32
+// 498 in place of 450.
+//
+// Compiled with
+//   WORK            as device/fourier/numbers.cuh says
+//   LENGTH, RADICES  of the pass's transforms, and of its levels
+//   COLUMNS         that a block takes
+//   THREADS, RESIDENT  of a block, and blocks of a multiprocessor, at least
+//   WHOLE           1: blocks have all their columns
+//   FLAT            1: there are no batches and blocks of columns
+//   TILES, BLOCKS   tiles of a block of columns, and p.blocks, where these are known beforehand, else 0
+//   READ_STEP, WRITE_STEP, UP_STEP  from a number of a column to the next, where that is known beforehand, else 0
+//   ROWS_IN, ROWS_OUT  1: neighbouring threads take neighbouring numbers of one column; 0: neighbouring columns
+//   BY_COLUMN, PITCH  1: shared memory holds a column after the other, so many places apart; 0: the columns of a number beside each other
+//   IN_PARTS        1: shared memory has room for real numbers alone; real and imaginary parts are exchanged one after the other
+//   SOURCE, TARGET  formats of real numbers in memory
+//   SOURCE_KIND, TARGET_KIND  of SourceKind
+//   SWAP_IN, SWAP_OUT, SWAP_LAST
+//                   1: real and imaginary parts are exchanged when read, behind the last level, behind the table
+//   SHORT           1: numbers from p.taken on are zero, results from p.made on are not wanted
+//   TABLE_IN, TABLE_OUT  1: numbers, results are multiplied by a table's
+//   SCALED          1: results are multiplied by p.factor
+//   TURNED          1: results are multiplied by roots of unity, behind them transforms are left
+//   UP, DOWN        1: numbers are multiplied by what their column was divided by; columns are divided by powers of two
+
+#include "device/fourier/numbers.cuh"
+
+using namespace tcu;
+using namespace tcu::fourier;
+
+template <int COUNT>
+struct Butterfly;
+
+#include "generated/fft/BUTTERFLIES.inc"
+
+#include "generated/fft/SCALES.inc"
+
+#include "generated/fft/FftPlaces.inc"
+
+#include "generated/fft/FftPass.inc"
+
+// PAIRS: complex numbers; REALS: their real parts, the others are zero or not wanted; NEIGHBOURS: real numbers, two of which make
+// a complex one; HERMITIAN: the first half of complex numbers, of whose conjugates the second half consists; HALVES: the first
+// half and one more of the transform of real numbers, of which half as many complex ones are made, or which are made of them.
+enum SourceKind { PAIRS, REALS, NEIGHBOURS, HERMITIAN, HALVES };
+
+constexpr int RADICES_[] = {RADICES};
+constexpr int LEVELS = sizeof(RADICES_) / sizeof(int);
+
+// Which columns a block takes: from one on, of a block of columns in a batch.
+struct FftTile {
+    u32 batch = 0, block = 0, column;
+
+    __device__ explicit FftTile(const FftPass& p) {
+        if constexpr (FLAT) {
+            column = blockIdx.x * COLUMNS;
+        } else {
+            const u32 tiles = TILES ? TILES : (static_cast<u32>(p.columns) + COLUMNS - 1) / COLUMNS;
+            const u32 blocks = BLOCKS ? BLOCKS : static_cast<u32>(p.blocks), rest = blockIdx.x / tiles;
+            column = blockIdx.x % tiles * COLUMNS;
+            block = rest % blocks;
+            batch = rest / blocks;
+        }
+    }
+
+    __device__ i64 at(const FftPlaces& places, u32 own) const {
+        return batch * places.batch + block * places.block + static_cast<i64>(column + own) * places.column;
+    }
+};
+
+__device__ constexpr u32 before(int level) {
+    return level == 0 ? 1 : RADICES_[level - 1] * before(level - 1);
+}
+
+// Where a level's twiddle factors begin.
+__device__ constexpr u32 table_of(int level) {
+    return level == 0 ? 0 : table_of(level - 1) + (RADICES_[level - 1] - 1) * (LENGTH / before(level));
+}
+
+// What a thread has of a level.  Indices of a block are unsigned: a division of a number with a sign takes four instructions more.
+template <int AT>
+struct Butterflies {
+    static constexpr u32 RADIX = RADICES_[AT], STRIDE = before(AT), APART = LENGTH / RADIX, LEFT = LENGTH / STRIDE;
+    static constexpr u32 COUNT = APART * COLUMNS, OWN = (COUNT + THREADS - 1) / THREADS;
+    static constexpr bool LAST = AT == LEVELS - 1;
+    static constexpr bool IN_ROWS = LAST ? ROWS_OUT : AT == 0 ? ROWS_IN : BY_COLUMN;
+
+    u32 at[OWN], column[OWN];  // of each butterfly: its first number, which lies below APART
+    Complex x[OWN][RADIX];
+
+    __device__ Butterflies() {
+#pragma unroll
+        for (u32 j = 0; j < OWN; ++j) {
+            const u32 own = threadIdx.x + j * THREADS;
+            at[j] = IN_ROWS ? own % APART : own / COLUMNS;
+            column[j] = IN_ROWS ? own / APART : own % COLUMNS;
+        }
+    }
+
+    __device__ bool has(u32 j) const { return COUNT % THREADS == 0 || threadIdx.x + j * THREADS < COUNT; }
+
+    __device__ bool has(const FftPass& p, const FftTile& tile, u32 j) const {
+        return has(j) && (WHOLE || tile.column + column[j] < p.columns);
+    }
+};
+
+// The place in shared memory of number l + k·STEP.  Behind each row of its banks, one place is left out.
+template <u32 STEP>
+__device__ inline u32 place(u32 l, u32 column, u32 k) {
+    constexpr u32 PADDING = 128 / (IN_PARTS ? sizeof(Number) : sizeof(Complex)), UNIT = BY_COLUMN ? STEP : STEP * COLUMNS;
+    const u32 first = BY_COLUMN ? l : l * COLUMNS + column, more = BY_COLUMN ? column * PITCH : 0;
+    if constexpr (UNIT % PADDING == 0) return first + first / PADDING + more + k * (UNIT + UNIT / PADDING);
+    const u32 at = first + k * UNIT;
+    return at + at / PADDING + more;
+}
+
+__device__ inline Complex root(const FftPass& p, u32 at) {
+    const Complex* const high = static_cast<const Complex*>(p.high);
+    const Complex* const low = static_cast<const Complex*>(p.low);
+    return times(high[at >> p.shift], low[at & ((1u << p.shift) - 1)]);
+}
+
+// Number `own` of a whole transform, which is `at` in memory.
+__device__ inline Complex number_of(const FftPass& p, i64 at, i64 own) {
+    const auto pair = [&](i64 beyond) { return read_pair<SOURCE>(p.source, at + beyond); };
+    if constexpr (SOURCE_KIND == PAIRS) return SHORT && own >= p.taken ? Complex{0, 0} : pair(0);
+    if constexpr (SOURCE_KIND == REALS)
+        return {SHORT && own >= p.taken ? 0 : read_real<SOURCE>(p.source, at), 0};
+    if constexpr (SOURCE_KIND == NEIGHBOURS)
+        return {SHORT && 2 * own >= p.taken ? 0 : read_real<SOURCE>(p.source, at),
+                SHORT && 2 * own + 1 >= p.taken ? 0 : read_real<SOURCE>(p.source, at + p.stride)};
+    if (own >= p.whole) return {0, 0};
+    if constexpr (SOURCE_KIND == HERMITIAN) {
+        const bool mirrored = 2 * own > p.whole;
+        const i64 from = mirrored ? p.whole - own : own;
+        Complex x = {0, 0};
+        if (from < p.taken) x = pair((from - own) * p.stride);
+        return {x.re, own == 0 ? 0 : mirrored ? -x.im : x.im};
+    } else {
+        Complex near = {0, 0}, far = {0, 0};
+        if (!SHORT || own < p.taken) near = pair(0);
+        if (!SHORT || p.whole - own < p.taken) far = pair((p.whole - 2 * own) * p.stride);
+        if (own == 0) near.im = far.im = 0;
+        return folded(near, far, static_cast<const Complex*>(p.halves)[own]);
+    }
+}
+
+__device__ inline void fetch(const FftPass& p, const FftTile& tile, Butterflies<0>& level) {
+    typedef Butterflies<0> L;
+#pragma unroll
+    for (u32 j = 0; j < L::OWN; ++j) {
+        const bool inside = level.has(p, tile, j);
+        const i64 apart = READ_STEP ? READ_STEP : p.reads.number;
+        const i64 first = tile.at(p.reads, level.column[j]) + level.at[j] * apart;
+        const i64 number = tile.at(p.numbers, level.column[j]) + level.at[j] * p.numbers.number;
+#pragma unroll
+        for (u32 i = 0; i < L::RADIX; ++i) {
+            Complex x = {0, 0};
+            const i64 own = number + i * L::APART * p.numbers.number;
+            if (inside) x = number_of(p, first + i * L::APART * apart, own);
+            if constexpr (SWAP_IN) x = swapped(x);
+            if constexpr (UP) {
+                const float* const up = p.up + tile.at(p.ups, level.column[j]) + level.at[j] * UP_STEP + i * L::APART * UP_STEP;
+                if (inside) x = times(x, static_cast<Number>(*up));
+            }
+            if constexpr (TABLE_IN)
+                if (inside && own < p.whole) x = times(x, static_cast<const Complex*>(p.table_in)[own]);
+            level.x[j][i] = x;
+        }
+    }
+}
+
+struct WholeNumber {
+    __device__ Complex& operator()(Complex& x) const { return x; }
+};
+struct RealPart {
+    __device__ Number& operator()(Complex& x) const { return x.re; }
+};
+struct ImaginaryPart {
+    __device__ Number& operator()(Complex& x) const { return x.im; }
+};
+
+// Numbers of a level, or their parts, to shared memory, and what the next level has from there.
+template <int AT, typename Word, typename Part>
+__device__ inline void hand_over(Word* shared, Butterflies<AT>& level, Butterflies<AT + 1>& next, Part part) {
+    typedef Butterflies<AT> L;
+    typedef Butterflies<AT + 1> N;
+#pragma unroll
+    for (u32 j = 0; j < L::OWN; ++j) {
+        if (!level.has(j)) continue;
+        const u32 l = level.at[j] % L::STRIDE + L::STRIDE * L::RADIX * (level.at[j] / L::STRIDE);
+#pragma unroll
+        for (u32 k = 0; k < L::RADIX; ++k) shared[place<L::STRIDE>(l, level.column[j], k)] = part(level.x[j][k]);
+    }
+    __syncthreads();
+#pragma unroll
+    for (u32 j = 0; j < N::OWN; ++j) {
+        if (!next.has(j)) continue;
+#pragma unroll
+        for (u32 i = 0; i < N::RADIX; ++i) part(next.x[j][i]) = shared[place<N::APART>(next.at[j], next.column[j], i)];
+    }
+}
+
+// Results times their twiddles to the next level.
+template <int AT>
+__device__ inline void exchange(const FftPass& p, Complex* shared, Butterflies<AT>& level, Butterflies<AT + 1>& next) {
+    typedef Butterflies<AT> L;
+    constexpr u32 ROWS = L::LEFT / L::RADIX;
+    const Complex* const twiddles = static_cast<const Complex*>(p.twiddles) + table_of(AT);
+#pragma unroll
+    for (u32 j = 0; j < L::OWN; ++j) {
+        if (!level.has(j)) continue;
+#pragma unroll
+        for (u32 k = 1; k < L::RADIX; ++k) level.x[j][k] = times(level.x[j][k], twiddles[(k - 1) * ROWS + level.at[j] / L::STRIDE]);
+    }
+    if constexpr (AT > 0) __syncthreads();
+    if constexpr (IN_PARTS) {
+        Number* const parts = reinterpret_cast<Number*>(shared);
+        hand_over<AT>(parts, level, next, RealPart());
+        __syncthreads();
+        hand_over<AT>(parts, level, next, ImaginaryPart());
+    } else {
+        hand_over<AT>(shared, level, next, WholeNumber());
+    }
+}
+
+// The power of two by which each column is divided, so that its largest part is below 2^15.
+template <typename L>
+__device__ inline void find_largest(const FftPass& p, const FftTile& tile, const L& level, u32* largest) {
+#pragma unroll
+    for (u32 j = 0; j < L::OWN; ++j) {
+        const bool inside = level.has(p, tile, j);
+        u32 most = 0;
+#pragma unroll
+        for (u32 i = 0; i < L::RADIX; ++i) {
+            const u32 re = __float_as_uint(static_cast<float>(level.x[j][i].re)) & 0x7fffffff;
+            const u32 im = __float_as_uint(static_cast<float>(level.x[j][i].im)) & 0x7fffffff;
+            most = max(most, max(re, im));
+        }
+        if (!inside) most = 0;
+        // Lanes of one column first.
+        if constexpr (!ROWS_OUT && COLUMNS < WARP && WARP % COLUMNS == 0 && THREADS % WARP == 0) {
+#pragma unroll
+            for (int apart = COLUMNS; apart < WARP; apart *= 2) most = max(most, __shfl_xor_sync(ALL, most, apart));
+            if (inside && threadIdx.x % WARP < COLUMNS) atomicMax(largest + level.column[j], most);
+        } else if (inside) {
+            atomicMax(largest + level.column[j], most);
+        }
+    }
+    __syncthreads();
+}
+
+// Of transforms of neighbouring real numbers as complex ones: through shared memory, where each finds its counterpart.
+template <typename L>
+__device__ inline void store_unfolded(const FftPass& p, const FftTile& tile, const L& level, Complex* shared) {
+    constexpr u32 PAIRS_OF_COLUMN = LENGTH / 2 + 1;
+    const Complex* const turns = static_cast<const Complex*>(p.halves);
+    const Number factor = static_cast<Number>(p.factor);
+    __syncthreads();
+#pragma unroll
+    for (u32 j = 0; j < L::OWN; ++j) {
+        if (!level.has(j)) continue;
+#pragma unroll
+        for (u32 i = 0; i < L::RADIX; ++i) shared[place<L::APART>(level.at[j], level.column[j], i)] = level.x[j][i];
+    }
+    __syncthreads();
+    for (u32 own = threadIdx.x; own < PAIRS_OF_COLUMN * COLUMNS; own += THREADS) {
+        const u32 column = own / PAIRS_OF_COLUMN, k = own % PAIRS_OF_COLUMN, other = LENGTH - k;
+        if (!WHOLE && tile.column + column >= p.columns) continue;
+        const Complex near = shared[place<1>(k % LENGTH, column, 0)], far = shared[place<1>(other % LENGTH, column, 0)];
+        const i64 first = tile.at(p.writes, column), apart = WRITE_STEP ? WRITE_STEP : p.writes.number;
+        write_pair<TARGET>(p.target, first + k * apart, unfolded(near, far, turns[k], factor));
+        if (other != k) write_pair<TARGET>(p.target, first + other * apart, unfolded(far, near, turns[other], factor));
+    }
+}
+
+__device__ inline void store(
+    const FftPass& p, const FftTile& tile, Butterflies<LEVELS - 1>& level, Complex* shared, const Complex* turns, u32* largest) {
+    typedef Butterflies<LEVELS - 1> L;
+    if constexpr (TARGET_KIND == HALVES) return store_unfolded(p, tile, level, shared);
+#pragma unroll
+    for (u32 j = 0; j < L::OWN; ++j) {
+        if (!level.has(p, tile, j)) continue;
+        const i64 number = tile.at(p.results, level.column[j]) + level.at[j] * p.results.number;
+        Complex turn;
+        if constexpr (TURNED) turn = root(p, level.at[j] * (tile.column + level.column[j]));
+#pragma unroll
+        for (u32 i = 0; i < L::RADIX; ++i) {
+            Complex x = level.x[j][i];
+            if constexpr (TURNED) x = times(x, times(turn, turns[i * COLUMNS + level.column[j]]));
+            if constexpr (SWAP_OUT) x = swapped(x);
+            if constexpr (TABLE_OUT) {
+                const i64 at = number + i * L::APART * p.results.number;
+                if (at < p.made) x = times(x, static_cast<const Complex*>(p.table_out)[at]);
+            }
+            if constexpr (SCALED) x = times(x, static_cast<Number>(p.factor));
+            if constexpr (SWAP_LAST) x = swapped(x);
+            level.x[j][i] = x;
+        }
+    }
+    if constexpr (DOWN) find_largest(p, tile, level, largest);
+#pragma unroll
+    for (u32 j = 0; j < L::OWN; ++j) {
+        if (!level.has(p, tile, j)) continue;
+        float down = 1;
+        if constexpr (DOWN) {
+            const int field = largest[level.column[j]] >> 23;
+            const int power = field == 255 ? 0 : min(FIELD - field, MOST_SHIFT);
+            down = __uint_as_float(static_cast<u32>(power + 127) << 23);
+            if (level.at[j] == 0) p.down[tile.at(p.downs, level.column[j])] = __uint_as_float(static_cast<u32>(127 - power) << 23);
+        }
+        const i64 apart = WRITE_STEP ? WRITE_STEP : p.writes.number;
+        const i64 first = tile.at(p.writes, level.column[j]) + level.at[j] * apart;
+        const i64 number = tile.at(p.results, level.column[j]) + level.at[j] * p.results.number;
+#pragma unroll
+        for (u32 i = 0; i < L::RADIX; ++i) {
+            if constexpr (SHORT)
+                if (number + i * L::APART * p.results.number >= p.made) continue;
+            Complex x = level.x[j][i];
+            if constexpr (DOWN) x = times(x, static_cast<Number>(down));
+            const i64 at = first + i * L::APART * apart;
+            if constexpr (TARGET_KIND == REALS)
+                write_real<TARGET>(p.target, at, x.re);
+            else
+                write_pair<TARGET>(p.target, at, x);
+        }
+    }
+}
+
+template <int AT>
+__device__ inline void go_on(
+    const FftPass& p, const FftTile& tile, Complex* shared, Butterflies<AT>& level, const Complex* turns, u32* largest) {
+#pragma unroll
+    for (u32 j = 0; j < Butterflies<AT>::OWN; ++j) Butterfly<Butterflies<AT>::RADIX>::run(level.x[j]);
+    if constexpr (AT + 1 < LEVELS) {
+        Butterflies<AT + 1> next;
+        exchange<AT>(p, shared, level, next);
+        go_on<AT + 1>(p, tile, shared, next, turns, largest);
+    } else {
+        store(p, tile, level, shared, turns, largest);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS)) fft_pass(const __grid_constant__ FftPass p) {
+    typedef Butterflies<LEVELS - 1> Last;
+    extern __shared__ __align__(16) unsigned char memory[];
+    __shared__ Complex turns[TURNED ? Last::RADIX * COLUMNS : 1];
+    __shared__ u32 largest[DOWN ? COLUMNS : 1];
+    const FftTile tile(p);
+    Butterflies<0> first;
+    fetch(p, tile, first);
+    if constexpr (TURNED)
+        for (u32 own = threadIdx.x; own < Last::RADIX * COLUMNS; own += THREADS) {
+            const u32 column = tile.column + own % COLUMNS;
+            if (WHOLE || column < p.columns) turns[own] = root(p, own / COLUMNS * Last::APART * column);
+        }
+    if constexpr (DOWN)
+        for (u32 own = threadIdx.x; own < COLUMNS; own += THREADS) largest[own] = 0;
+    if constexpr (LEVELS == 1 && (TURNED || DOWN)) __syncthreads();
+    go_on(p, tile, reinterpret_cast<Complex*>(memory), first, turns, largest);
+}

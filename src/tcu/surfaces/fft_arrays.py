@@ -1,0 +1,144 @@
+"""What Fourier transforms of any library's arrays share: what is read, and who executes a transform along one axis."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import numpy as np
+
+from tcu.engines import engine_of
+from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.formats.array import is_dask, is_masked, lives_on_gpu, whole_number
+from tcu.formats.tensor import is_tensor
+from tcu.ops.fft import FftCall, Kind
+from tcu.ops.layout import Along, row_axis
+
+__all__ = [
+    "axis_of",
+    "check_norm",
+    "conjugate",
+    "dask_arrays",
+    "factor_of",
+    "length_of",
+    "namespace",
+    "taken",
+    "tensors",
+    "transformed",
+]
+
+_NORMS = (None, "backward", "ortho", "forward")
+_WIDENED = ("float16", "bfloat16")
+"""Which NumPy has no complex numbers of."""
+
+
+def transformed(x: Any, kind: Kind, n: int, axis: int, factor: float = 1.0, *, pairs: bool = False) -> Any:
+    """The transforms along an axis of an array that was :func:`taken`, in the array's library."""
+    call = FftCall(x, kind, n, axis, factor, pairs)
+    if is_tensor(x):
+        return tensors().run(call)
+    if is_dask(x):
+        return dask_arrays().run(call)
+    if kind == "to_real" and not pairs and lives_on_gpu(x):
+        call = call._replace(
+            x=x.astype(np.result_type(x.dtype, np.complex64))
+        )  # whose kernels take complex numbers
+    return engine_of([x]).fft(call)
+
+
+def tensors() -> Any:
+    """What serves tensors, which were met."""
+    from tcu.surfaces.torch import fft  # registers an operator, which imports PyTorch
+
+    return fft
+
+
+def dask_arrays() -> Any:
+    """What serves Dask arrays, which were met."""
+    from tcu.surfaces import dask_fft  # loads Dask's arrays
+
+    return dask_fft
+
+
+def taken(x: Any, *, real: str = "", pairs: bool = False, wide: bool = False) -> Any:
+    """An array in a format that is transformed: whole numbers and truth values become floating-point numbers.
+
+    ``real``: the function that takes real numbers alone.  ``pairs``: a last axis of two holds a number's parts.
+    ``wide``: numbers of 16 bits become float32, as they do in any case where no complex numbers of them are.
+
+    Raises DtypeError, ShapeError.
+    """
+    if is_tensor(x):
+        x = tensors().taken(x, wide)
+    else:
+        if not (is_dask(x) or lives_on_gpu(x)):
+            if is_masked(x):
+                raise DtypeError("x is a masked array: fill it first, with x.filled(0)")
+            x = np.asarray(x)
+        name = np.dtype(x.dtype).name
+        if np.dtype(x.dtype).kind in "biu":
+            x = x.astype(np.float64)
+        elif name in _WIDENED and not (pairs and name == "float16"):
+            x = x.astype(np.float32)
+    if (real or pairs) and "complex" in str(x.dtype):
+        advice = (
+            f"{real} takes real numbers: give x.real, or use fft"
+            if real
+            else "pairs are of real numbers: leave pairs out"
+        )
+        raise DtypeError(f"x has dtype {x.dtype}, and {advice}")
+    if pairs and (not x.ndim or x.shape[-1] != 2):
+        raise ShapeError(
+            f"x has shape {tuple(x.shape)}: pairs have a last axis of two, real and imaginary parts"
+        )
+    return x
+
+
+def axis_of(axis: Any, ndim: int) -> int:
+    """From 0 on.  Raises ParameterError."""
+    return row_axis(Along(axis), ndim)
+
+
+def length_of(n: Any, there: int, axis: int, name: str = "n") -> int:
+    """The length of a transform: what was asked for, or what is there.  Raises ParameterError."""
+    if n is None:
+        if there < 1:
+            raise ParameterError(f"axis {axis} has no number that is transformed: give {name}, from 1 on")
+        return there
+    number = n if type(n) is int else whole_number(n)  # of a graph's symbols, each is an int there
+    if number is None or number < 1:
+        raise ParameterError(f"{name}={n!r}: give a whole number from 1 on")
+    return number
+
+
+def check_norm(norm: Any) -> None:
+    """Raises ParameterError."""
+    if norm not in _NORMS:
+        raise ParameterError(f"norm={norm!r}: choose 'backward', 'ortho' or 'forward'")
+
+
+def factor_of(norm: Any, n: int, *, inverse: bool) -> float:
+    """What the results of a transform are multiplied by.  Raises ParameterError."""
+    check_norm(norm)
+    if norm == "ortho":
+        return 1 / math.sqrt(n)
+    return 1 / n if inverse == (norm != "forward") else 1.0
+
+
+def namespace(x: Any) -> Any:
+    """The functions of an array's library, by the names that NumPy and PyTorch share."""
+    if is_tensor(x):
+        return sys.modules["torch"]
+    if is_dask(x):
+        return sys.modules["dask.array"]
+    if isinstance(x, np.ndarray):
+        return np
+    if hasattr(x, "__array_namespace__"):
+        return x.__array_namespace__()
+    return sys.modules[type(x).__module__.partition(".")[0]]
+
+
+def conjugate(x: Any) -> Any:
+    """Of tensors no view, of which forward mode in a batch knows nothing."""
+    return x.conj_physical() if is_tensor(x) else x.conj()

@@ -1,0 +1,217 @@
+"""Contract: the kernels of Fourier transforms have the bits of the model, without a GPU.
+
+They run on the host as their recipes say (cuda_on_host.py): transforms that a block has in hand, of two and of three passes,
+of lengths of every factor and of primes, forward and inverse, of complex and of real numbers in every format; along any axis,
+of strided and short arrays, with numbers of every size.  An error in a kernel's text is seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_on_host import HostLibrary, KernelFailed
+from test_kernels_on_host import HostGpu
+
+from tcu.engines import host as model
+from tcu.gpu import GpuError
+from tcu.gpu import fft as kernels
+from tcu.ops.fft import FftCall
+from tcu.plan import fft as plans
+
+engine = import_module("tcu.engines.cuda.fft")  # a module whose name is its function's, too
+AT_ONCE = {"binary16": 256, "binary32": 256, "binary64": 128}
+"""So few numbers that transforms of a few thousand take three passes."""
+
+
+class Table:
+    """On the host."""
+
+    def __init__(self, values: Any, gpu: Any) -> None:
+        self.values = np.ascontiguousarray(values)
+        self.address = self.values.ctypes.data
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch, built: Path) -> HostGpu:
+    found, library = HostGpu(monkeypatch, built), HostLibrary()
+    monkeypatch.setattr(engine, "library_of", lambda x: library)
+    monkeypatch.setattr(engine, "find_gpu", lambda ordinal: found.gpu)
+    monkeypatch.setattr(engine, "current", lambda gpu: contextlib.nullcontext())
+    monkeypatch.setattr(kernels, "DeviceTable", Table)
+    caches = [engine._launch, kernels._twiddles, kernels._coarse, kernels._chirp, kernels._half_turn]
+    for each in caches:
+        each.cache_clear()
+    yield found
+    for each in caches:
+        each.cache_clear()
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Plans of more passes."""
+    monkeypatch.setattr(plans, "_AT_ONCE", AT_ONCE)
+    plans.fft_plan.cache_clear()
+    yield
+    plans.fft_plan.cache_clear()
+
+
+def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any, *, wild: bool = False) -> Any:
+    """Of one scale or of many, some zeros of either sign."""
+    x = rng.standard_normal((*shape, 2))
+    if wild:
+        x = np.ldexp(x, rng.integers(-20, 12, x.shape)) * rng.choice([1, 1, 1, 0, -0.0], x.shape)
+    if np.dtype(dtype).kind == "c":
+        return np.ascontiguousarray(x).view(np.complex128)[..., 0].astype(dtype)
+    return x.astype(dtype)
+
+
+def check(host: HostGpu, call: FftCall) -> None:
+    wanted, found = model.fft(call), engine.fft(call)
+    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+    a, b = (np.ascontiguousarray(x).view(f"u{wanted.real.itemsize}") for x in (found, wanted))
+    nan = np.isnan(np.ascontiguousarray(wanted).view(wanted.real.dtype))
+    assert np.array_equal(np.isnan(np.ascontiguousarray(found).view(wanted.real.dtype)), nan)
+    assert np.array_equal(a[~nan], b[~nan])
+
+
+LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 15, 16, 17, 21, 32, 49, 60, 64, 97, 100, 128, 243, 256)
+LONG = (320, 512, 625, 1000, 1024, 1031, 2048, 2187, 4096, 8192)
+
+
+@pytest.mark.parametrize("kind", ["forward", "inverse"])
+@pytest.mark.parametrize(
+    "dtype", [np.float16, np.complex64, np.complex128], ids=["binary16", "binary32", "binary64"]
+)
+@pytest.mark.parametrize("n", LENGTHS)
+@pytest.mark.slow(20)
+def test_transforms_that_a_block_has_in_hand(host: HostGpu, n: int, dtype: Any, kind: Any) -> None:
+    rng = np.random.default_rng(n)
+    for rows, factor in ((1, 1.0), (5, 1 / n)):
+        x = numbers(rng, (rows, n), dtype, wild=rows == 5)
+        check(host, FftCall(x, kind, n, 1, factor, pairs=dtype == np.float16))
+
+
+@pytest.mark.parametrize("kind", ["forward", "inverse"])
+@pytest.mark.parametrize(
+    "dtype", [np.float16, np.complex64, np.complex128], ids=["binary16", "binary32", "binary64"]
+)
+@pytest.mark.parametrize("n", LONG)
+@pytest.mark.slow(20)
+@pytest.mark.usefixtures("short")
+def test_transforms_of_several_passes(host: HostGpu, n: int, dtype: Any, kind: Any) -> None:
+    rng = np.random.default_rng(n)
+    for rows, factor in ((1, 1.0), (3, 1 / 3)):
+        x = numbers(rng, (rows, n), dtype, wild=rows == 3)
+        check(host, FftCall(x, kind, n, 1, factor, pairs=dtype == np.float16))
+    assert len(host.launches) >= 4
+
+
+@pytest.mark.parametrize("kind", ["from_real", "to_real"])
+@pytest.mark.parametrize(
+    "dtype", [np.float16, np.float32, np.float64], ids=["binary16", "binary32", "binary64"]
+)
+@pytest.mark.parametrize("n", [*LENGTHS[1:], *LONG[:8]])
+@pytest.mark.slow(20)
+@pytest.mark.usefixtures("short")
+def test_transforms_of_real_numbers(host: HostGpu, n: int, dtype: Any, kind: Any) -> None:
+    rng = np.random.default_rng(n)
+    for rows, factor in ((1, 1.0), (3, 1 / n)):
+        if kind == "from_real":
+            x = numbers(rng, (rows, n), dtype)[..., 0]
+            for given in (x, np.ascontiguousarray(x)):
+                check(host, FftCall(given, kind, n, 1, factor))
+        else:
+            check(host, FftCall(numbers(rng, (rows, n // 2 + 1), dtype), kind, n, 1, factor, pairs=True))
+
+
+@pytest.mark.parametrize("kind", ["forward", "inverse", "from_real", "to_real"])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("n", [12, 16, 15, 13, 512])
+@pytest.mark.slow(20)
+@pytest.mark.usefixtures("short")
+def test_any_axis_strides_and_lengths(host: HostGpu, n: int, axis: int, kind: Any) -> None:
+    rng = np.random.default_rng(n + axis)
+    for count in (n, n + 3, n - 5, n // 2):
+        shape = [3, 4, 5]
+        shape[axis] = count
+        x = numbers(rng, tuple(shape), np.complex64)
+        for given in (
+            x,
+            np.asfortranarray(x),
+            x[::-1, ::2],
+            np.repeat(x, 2, axis)[(slice(None),) * axis + (slice(None, None, 2),)],
+        ):
+            check(
+                host,
+                FftCall(
+                    np.ascontiguousarray(given.real) if kind == "from_real" else given, kind, n, axis, 0.5
+                ),
+            )
+            if kind != "to_real":
+                check(host, FftCall(given.real, kind, n, axis, 0.5))
+
+
+@pytest.mark.parametrize("kind", ["forward", "inverse", "from_real", "to_real"])
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128], ids=["binary32", "binary64"])
+def test_multiprocessors_of_little_shared_memory(host: HostGpu, dtype: Any, kind: Any) -> None:
+    """Real and imaginary parts take turns; half a transform of real numbers is unfolded by a launch of its own."""
+    size, n = np.dtype(dtype).itemsize, 512
+    x = numbers(np.random.default_rng(5), (3, n // 2 + 1 if kind == "to_real" else n), dtype)
+    call = FftCall(x.real.copy() if kind == "from_real" else x, kind, n, 1)
+    object.__setattr__(
+        host.gpu, "shared_memory", kernels._STATIC + n * size * (3 if kind == "from_real" else 5) // 8
+    )
+    check(host, call)
+    assert ("fft_unfold" in host.launches) == (kind == "from_real")
+    engine._launch.cache_clear()
+    object.__setattr__(host.gpu, "shared_memory", kernels._STATIC)
+    with pytest.raises(
+        GpuError,
+        match=r"a transform of (512|256) numbers takes .* transform it on the host, which makes the same",
+    ):
+        engine.fft(call)
+
+
+@pytest.mark.usefixtures("short")
+def test_numbers_of_every_size(host: HostGpu) -> None:
+    rng = np.random.default_rng(7)
+    for scale in (2.0**-14, 1.0, 6e4):
+        with np.errstate(over="ignore"):
+            x = (numbers(rng, (2, 512), np.float16) * scale).astype(np.float16)
+        check(host, FftCall(x, "forward", 512, 1, pairs=True))
+    x = numbers(rng, (4, 512), np.float16)
+    x[0], x[1, 5], x[2, 7] = 0, np.inf, np.nan
+    check(host, FftCall(x, "forward", 512, 1, pairs=True))
+    assert np.isfinite(engine.fft(FftCall(x, "forward", 512, 1, pairs=True))[3]).all()
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("for (u32 k = 1; k < L::RADIX; ++k) level.x", "for (u32 k = 2; k < L::RADIX; ++k) level.x"),
+        ("x = times(x, times(turn, turns[", "x = times(x, times(turn, turns[1 + "),
+        ("if constexpr (AT > 0) __syncthreads();", ""),
+        ("if constexpr (SWAP_IN)", "if constexpr (!SWAP_IN)"),
+        ("max(most, max(re, im))", "max(most, re)"),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("short")
+def test_an_error_in_the_kernel_is_seen(host: HostGpu, right: str, wrong: str) -> None:
+    rng = np.random.default_rng(3)
+    # Three passes of one level each, and one of three.
+    calls = [FftCall(numbers(rng, (2, n), np.float16), "forward", n, 1, pairs=True) for n in (4096, 243)]
+
+    def check_all() -> None:
+        for call in calls * 4:
+            check(host, call)
+
+    check_all()
+    engine._launch.cache_clear()
+    host.changes = {"fft_pass": {right: wrong}}
+    with pytest.raises((AssertionError, KernelFailed)):
+        check_all()
