@@ -631,6 +631,30 @@ def _slots(point: Document) -> str:
     return f"{point['n']:,} × {point['columns']:,} → {point['slots']:,}"
 
 
+def long_integers(found: dict[str, Document]) -> Iterator[str]:
+    document = found["gpu-integers"]
+    yield from (origin("gpu-integers", document), "")
+    points = document["figures"]["points"]
+    products = [point for point in points if "bits" in point]
+    names, rows = _participants(products), []
+    for point in products:
+        times = (point["participants"].get(who, {}) for who in names)
+        cells = (f"{one['median'] * 1e6:,.1f}" if "median" in one else "–" for one in times)
+        what = "powers modulo odd numbers" if "powers" in point else "products"
+        rows.append((f"{point['count']:,} {what}", f"{point['bits']:,}", *cells))
+    yield from (
+        "Microseconds.  GMP multiplies single numbers on one core, and batches on all cores; “ready-made” numbers are "
+        "GMP's own, Python's integers are converted there and back.", "", *table(("what", "bits of each number", *names), rows), "",
+    )  # fmt: skip
+    transforms = [
+        (f"{point['rows']:,} × 2^{point['levels']}", f"{one['median'] * 1e6:,.1f}", f"{point['rows'] * 2 ** point['levels'] / one['median'] * 1e-9:.1f}")
+        for point in points if "levels" in point and "median" in (one := point["participants"]["tcu"])
+    ]  # fmt: skip
+    yield from (
+        "Number-theoretic transforms, in order:", "", *table(("rows × numbers", "µs", "10^9 numbers a second"), transforms), "",
+    )  # fmt: skip
+
+
 def row_functions(found: dict[str, Document]) -> Iterator[str]:
     document = found["gpu-row-functions"]
     yield from (origin("gpu-row-functions", document), "")
@@ -709,6 +733,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[dict[str, Document]], Iter
     ("Products of segments of rows on a GPU", ("gpu-grouped",), grouped_rates),
     ("Functions of rows on a GPU", ("gpu-row-functions",), row_functions),
     ("Sums by index on a GPU", ("gpu-index-sums",), index_sums),
+    ("Long integers on a GPU", ("gpu-integers",), long_integers),
     ("What products of PyTorch on a GPU add", ("gpu-libraries",), chains_of_products),
     ("Rows, ragged segments and running sums on a GPU",
      SEGMENTS, segments),

@@ -281,6 +281,28 @@ void multiply_halves(unsigned& d0, unsigned& d1, unsigned a0, unsigned a1, unsig
     }, a0, a1, a2, a3, b0, b1);
 }
 
+void multiply_bytes(unsigned& d0, unsigned& d1, unsigned& d2, unsigned& d3, unsigned a0, unsigned a1, unsigned a2,
+                    unsigned a3, unsigned b0, unsigned b1) {
+    unsigned* const results[4] = {&d0, &d1, &d2, &d3};
+    const unsigned lane = self % 32, turn = next_turn();
+    Fragments16& f = fragments[self / 32];
+    const unsigned a[4] = {a0, a1, a2, a3}, b[2] = {b0, b1};
+    std::copy(a, a + 4, f.a[turn][lane]);
+    std::copy(b, b + 2, f.b[turn][lane]);
+    wait_for(WARP_MATES);
+    for (int i = 0; i < 4; ++i) {
+        const int row = lane / 4 + 8 * (i / 2), column = 2 * (lane % 4) + i % 2;
+        long long sum = static_cast<int>(*results[i]);
+        for (int k = 0; k < 32; ++k) {
+            const int owner = k % 16 / 4, bits = 8 * (k % 4);
+            const unsigned x = f.a[turn][row % 8 * 4 + owner][k / 16 * 2 + row / 8] >> bits & 0xff;
+            sum += x * (f.b[turn][column * 4 + owner][k / 16] >> bits & 0xff);
+        }
+        if (sum > 0x7fffffff) fail(TOO_LARGE);
+        *results[i] = static_cast<unsigned>(sum);
+    }
+}
+
 // ---- the kernel ----
 
 // Twice as many as any test has, at least: lanes that only vote go on for ever, and all tests with them.

@@ -156,7 +156,7 @@ static unsigned times_plus(unsigned a, unsigned b, unsigned c) {
 
 // ---- threads ----
 
-enum Outcome { DONE, STUCK, OUTSIDE, WRONG_COPY, LEFT_BEHIND, TOO_EARLY, ENDLESS };
+enum Outcome { DONE, STUCK, OUTSIDE, WRONG_COPY, LEFT_BEHIND, TOO_EARLY, ENDLESS, TOO_LARGE };
 enum Waiting { NOTHING, WARP_MATES, BLOCK_MATES, CLUSTER_MATES, PART_MATES, BARRIER, MEMORY };
 
 constexpr unsigned MOST_BLOCKS = 40, MEMORY_BYTES = 256 << 10;  // at a time; of a block's shared memory
@@ -298,6 +298,9 @@ static void load_rows(unsigned& m0, unsigned& m1, unsigned& m2, unsigned& m3, un
 // m16n8k16 of numbers whose products have no bits below an exponent; C and D of binary32, or of binary16.
 void multiply(float (*value_of)(unsigned short), int lowest, float& d0, float& d1, float& d2, float& d3, unsigned a0,
               unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1);
+// m16n8k32 of bytes without a sign; a sum that 32 bits with one do not hold is TOO_LARGE.
+void multiply_bytes(unsigned& d0, unsigned& d1, unsigned& d2, unsigned& d3, unsigned a0, unsigned a1, unsigned a2,
+                    unsigned a3, unsigned b0, unsigned b1);
 void multiply_halves(unsigned& d0, unsigned& d1, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
                      unsigned b1);
 

@@ -109,6 +109,7 @@ _ASSEMBLY = {
     f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {_D}, {{%4, %5, %4, %5}}, {{%6, %7}}, {_D};": "host::multiply(of_bfloat, -126, %0, %1, %2, %3, %4, %5, %4, %5, %6, %7);",
     f"mma.sync.aligned..row.col.f32..f32 {_D}, {{%4, %5, %6, %7}}, {{%8, %9}}, {_D};": "if (ELEMENT == BFLOAT16) host::multiply(of_bfloat, -126, %0, %1, %2, %3, %4, %5, %6, %7, %8, %9); else host::multiply(of_half, -14, %0, %1, %2, %3, %4, %5, %6, %7, %8, %9);",
     "mma.sync.aligned..row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};": "host::multiply_halves(%0, %1, %2, %3, %4, %5, %6, %7);",
+    f"mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {_D}, {{%4, %5, %6, %7}}, {{%8, %9}}, {_D};": "host::multiply_bytes(%0, %1, %2, %3, %4, %5, %6, %7, %8, %9);",
     # The array's memory, and what blocks tell each other.
     "createpolicy.fractional.L2::evict_first.b64 %0;": "%0 = 0;",
     "ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];": "const uint4 loaded = host::readable((const uint4*)(%4)); %0 = loaded.x; %1 = loaded.y; %2 = loaded.z; %3 = loaded.w;",
@@ -175,7 +176,8 @@ WRONG_COPY = "an address or a size is not the multiple that it must be"
 LEFT_BEHIND = "a block ended before what it had asked for came"
 TOO_EARLY = "a barrier was arrived at again before its phase had ended"
 ENDLESS = "threads go on without an end"
-_OUTCOMES = {1: STUCK, 2: OUTSIDE, 3: WRONG_COPY, 4: LEFT_BEHIND, 5: TOO_EARLY, 6: ENDLESS}
+TOO_LARGE = "a sum of products of bytes has more than 31 bits"
+_OUTCOMES = {1: STUCK, 2: OUTSIDE, 3: WRONG_COPY, 4: LEFT_BEHIND, 5: TOO_EARLY, 6: ENDLESS, 7: TOO_LARGE}
 """As in cuda_on_host.h."""
 
 

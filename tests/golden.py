@@ -943,7 +943,7 @@ def _complex(*shape: int) -> npt.NDArray[Any]:
 def _integers(each: Case, shape: Shape, place: Host) -> Any:
     bytes_of = [words(label, shape[0]).tobytes() for label in ("left", "right")]
     left, right = (int.from_bytes(data, "little") for data in bytes_of)
-    product = tcu.integers.integer_multiply(_machine(each, place), left, right, **each.given)
+    product = tcu.algorithms.integer_multiply(_machine(each, place), left, right, **each.given)
     return hashlib.sha256(product.to_bytes(16 * shape[0], "little")).hexdigest()[:16]
 
 

@@ -84,6 +84,17 @@ def test_sums_by_index_know_no_order() -> None:
     assert "messages 1 different, embedding 1 different" in exact
 
 
+@pytest.mark.parametrize("digits", ["1000", "10000"])
+def test_digits_of_pi_have_the_digest_of_another_library(digits: str) -> None:
+    lines = run("pi_digits.py", "--digits", digits)
+    assert "3.14159265358979323846 ..." in lines[0]
+    assert lines[1].endswith(": mpmath's, too")
+
+
+def test_signatures_come_back() -> None:
+    assert run("rsa_batch.py", "--bits", "512", "--messages", "7")[1].startswith("7 of them come back")
+
+
 def test_spectra_of_a_real_data_set_have_the_same_bits_in_every_batch() -> None:
     lines = run("co2_spectrum.py", "--length", "416")
     assert lines[1].endswith("exact")

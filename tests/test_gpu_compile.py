@@ -32,10 +32,13 @@ from tcu.gpu import (
     exact_rows,
     exponentials,
     index_sums,
+    limbs,
     merge,
     mma_scans,
+    modular_powers,
     moments,
     norms,
+    ntt,
     rows_in_registers,
     scans,
     segment_scans,
@@ -602,6 +605,29 @@ def asked_for(choice: KernelChoice, capability: tuple[int, int]) -> str:
     assert binary.log == ""
     assert f".entry {choice.entry or choice.source}(" in binary.ptx
     return binary.ptx
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+def test_what_products_of_long_integers_ask_for_compiles(capability: tuple[int, int]) -> None:
+    nvrtc_or_skip()
+    instruction = "mma.sync.aligned." + ("m8n8k16" if capability < (8, 0) else "m16n8k32")
+    for length in (32, 64, 128, 256, 1024, 2048):
+        (choice,) = limbs.product_recipe(1000, length, length, length, length).kernels
+        assert f"{instruction}.row.col.s32.u8.u8.s32" in asked_for(choice, capability)
+        assert choice.shared <= 48 << 10
+    products = ntt.product_recipe(2, 3000, 3000, 3000, 0, 14, square=False).kernels
+    modular = (
+        modular_powers.modular_recipe(9, (limbs_of_m, 8, limbs_of_m), (0, 0, 0), powers=powers).kernels[0]
+        for limbs_of_m in (32, 64, 128, 256)
+        for powers in (True, False)
+    )
+    for choice in modular:
+        assert ".local" not in asked_for(choice, capability)
+        assert choice.shared <= 64 << 10
+    for choice in (*products, *ntt.transform_recipe(14, 2, back=True).kernels):
+        ptx = asked_for(choice, capability)
+        assert ".local" not in ptx
+        assert choice.shared <= 48 << 10
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")

@@ -53,6 +53,8 @@ STRUCTURES = {
     "exponentials": "Exponentials", "norms": "Norms", "exact_segments": "ExactSegments", "long_exact_segments": "LongExactSegments",
     "count_slots": "IndexSlots", "place_in_slots": "IndexSlots", "count_digits": "SlotSort", "sort_by_digit": "SlotSort", "begin_of_slots": "SlotSort", "listed_rows": "ListedRows", "listed_pieces": "ListedRows",
     "listed_long_slots": "ListedRows", "fft_pass": "FftPass", "fft_unfold": "FftUnfold", "triangular_scan": "TriangularScan", "triangular_levels": "TriangularScan",
+    "limb_products": "LimbProducts", "modular_powers": "ModularPowers", **dict.fromkeys(("ntt_roots", "ntt_pass", "ntt_pass_back", "ntt_reorder"), "Ntt"),
+    **dict.fromkeys(("carry_lines", "carry_blocks", "carry_limbs"), "LimbCarries"),
 }  # fmt: skip
 MULTIPROCESSORS, L2 = 3, 5120
 TUNED = tuning.config(ScanConfig, (9, 0), "binary16")

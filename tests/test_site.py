@@ -217,6 +217,19 @@ def test_peers_that_are_faster_at_whole_sums_and_products_are_in_the_first_table
     ]
 
 
+def test_the_section_of_long_integers(pages: ModuleType) -> None:
+    pages.benchmarks_markdown()  # which puts the folder of benchmarks on the path
+    module = sys.modules["page"]
+    points = [
+        {"bits": 2048, "count": 1000, "participants": {"tcu, limbs": {"median": 2e-6}, "GMP, ready-made": {"median": 3e-3}}},
+        {"levels": 12, "rows": 8, "participants": {"tcu": {"median": 1e-6}}},
+    ]  # fmt: skip
+    of_a_run = {"machine": {"gpu": "a GPU"}, "date": "2026-01-01", "command": "a command"}
+    lines = list(module.long_integers({"gpu-integers": {**of_a_run, "figures": {"points": points}}}))
+    assert "| 1,000 products | 2,048 | 2.0 | 3,000.0 |" in lines
+    assert "| 8 × 2^12 | 1.0 | 32.8 |" in lines
+
+
 def test_programs_stand_beside_the_fastest_other_and_the_memory(pages: ModuleType) -> None:
     pages.benchmarks_markdown()
     rows = [

@@ -3,6 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING
 
+from tcu import integers as integers
 from tcu.dispatch import mma as mma
 from tcu.errors import TcuError as TcuError
 from tcu.ops.info import DotInfo as DotInfo
@@ -72,7 +73,6 @@ if TYPE_CHECKING:
     from tcu import probes as probes
     from tcu import streams as streams
     from tcu.algorithms import Machine as Machine
-    from tcu.algorithms import integers as integers
     from tcu.probes.audit import audit as audit
     from tcu.probes.infer import infer as infer
     from tcu.probes.probe import probe as probe
@@ -85,7 +85,6 @@ _LATER = {
     "distributed": "tcu.distributed",
     "fft": "tcu.fft",
     "infer": "tcu.probes",
-    "integers": "tcu.algorithms",
     "probe": "tcu.probes",
     "probes": "tcu.probes",
     "reveal": "tcu.probes",

@@ -24,7 +24,8 @@ import numpy as np
 from tcu.algorithms.digits import carried, from_digits, to_digits
 from tcu.algorithms.integer_plan import Algorithm, Plan, carried_bound, plan_of
 from tcu.algorithms.parameters import MachineLike, parameters
-from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.errors import ParameterError
+from tcu.integers.operands import broadcast, integers_of
 from tcu.machine import Machine
 from tcu.machine.shapes import ShapeArray, empty
 
@@ -33,26 +34,24 @@ __all__ = [
     "integer_multiply",
     "karatsuba_bound",
     "karatsuba_bound_of_calls",
-    "multiply",
     "schoolbook_bound",
 ]
 
 _ENTRIES = 1 << 22
 """Of products of digits at a time, where right matrices are small: enough for a GPU, few enough for a cache."""
-_DEFAULT = (4096, 4096)
-"""m and latency of the machine behind :func:`multiply`: measured the fastest for 10^4 to 10^7 bits with NumPy's BLAS."""
 
 
-def multiply(a: Any, b: Any, *, machine: Machine | None = None, algorithm: Algorithm = "auto") -> Any:
+def integer_multiply(machine: Machine, a: Any, b: Any, *, algorithm: Algorithm = "auto") -> Any:
     """a·b of integers of any size and sign, exactly, through products of matrices.
 
     Parameters
     ----------
+    machine:
+        Where it runs.  On one that only counts, ``machine.shape(n, bool)`` stands for an integer of n bits, and a
+        shape comes back.
     a, b:
         Python integers, or arrays (lists, NumPy arrays of integers or of
         Python integers as objects), which broadcast.
-    machine:
-        Where it runs; None: an ideal machine of its own.
     algorithm:
         "schoolbook" (Theorem 5), "karatsuba" (Theorem 6), or "auto", the
         cheaper one on that machine, to the depth that is the cheapest.
@@ -71,24 +70,11 @@ def multiply(a: Any, b: Any, *, machine: Machine | None = None, algorithm: Algor
         No such algorithm; a unit or words too narrow for digits of one bit
         (of two for Karatsuba).
     """
-    return integer_multiply(Machine(*_DEFAULT) if machine is None else machine, a, b, algorithm=algorithm)
-
-
-def integer_multiply(machine: Machine, a: Any, b: Any, *, algorithm: Algorithm = "auto") -> Any:
-    """:func:`multiply` with the machine first, as all algorithms have it.
-
-    On a machine that only counts, ``machine.shape(n, bool)`` stands for an
-    integer of n bits, and a shape comes back.
-    """
     if algorithm not in get_args(Algorithm):
         raise ParameterError(f"algorithm={algorithm!r}: choose one of {', '.join(get_args(Algorithm))}")
     if isinstance(a, ShapeArray) or isinstance(b, ShapeArray):
         return _counted(machine, ShapeArray.of(a), ShapeArray.of(b), algorithm)
-    x, y = _integers("a", a), _integers("b", b)
-    try:
-        x, y = np.broadcast_arrays(x, y)
-    except ValueError:
-        raise ShapeError(f"a {x.shape}, b {y.shape}: the arrays do not broadcast") from None
+    x, y = broadcast(a=integers_of("a", a), b=integers_of("b", b))
     left, right = [abs(n) for n in x.flat], [abs(n) for n in y.flat]
     longest = [max(1, *(n.bit_length() for n in numbers), 1) for numbers in (left, right)]
     if longest[0] < longest[1]:
@@ -106,28 +92,6 @@ def integer_multiply(machine: Machine, a: Any, b: Any, *, algorithm: Algorithm =
     result = np.empty(x.shape, object)
     result.flat[:] = [sign * product for sign, product in zip(signs, products, strict=True)]
     return result if x.shape else result.item()
-
-
-def _integers(label: str, value: Any) -> Any:
-    """The value as an array of Python integers."""
-    array = value if isinstance(value, np.ndarray) else _objects(value)
-    if array.dtype.kind in "iu":
-        return array.astype(object)
-    for number in array.flat:
-        if isinstance(number, bool | np.bool_) or not isinstance(number, int | np.integer):
-            raise DtypeError(f"{label} holds {number!r}, a {type(number).__name__}: give integers")
-    result = np.empty(array.shape, object)
-    result.flat[:] = [int(number) for number in array.flat]
-    return result
-
-
-def _objects(value: Any) -> Any:
-    try:
-        return np.array(value, object)
-    except ValueError:
-        raise ShapeError(
-            "a list of lists of different lengths is no array: give rows of one length"
-        ) from None
 
 
 def _counted(machine: Machine, a: ShapeArray, b: ShapeArray, algorithm: Algorithm) -> ShapeArray:

@@ -3,6 +3,10 @@
 from tcu.engines.cuda.engine import execute as execute
 from tcu.engines.cuda.fft import fft as fft
 from tcu.engines.cuda.index_sums import sum_by_index as sum_by_index
+from tcu.engines.cuda.limbs import modular as modular
+from tcu.engines.cuda.limbs import multiply_limbs as multiply_limbs
+from tcu.engines.cuda.limbs import product_on_gpu as product_on_gpu
+from tcu.engines.cuda.limbs import transform_rows as transform_rows
 from tcu.engines.cuda.matmul import constant_factor as constant_factor
 from tcu.engines.cuda.matmul import multiply as multiply
 from tcu.engines.cuda.matmul import multiply_segments as multiply_segments
