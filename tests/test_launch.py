@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from launches import ends_here
 
-from tcu.gpu import Gpu, device, launch
+from tcu.gpu import Gpu, device, functions, launch
 from tcu.gpu.errors import DriverError
 from tcu.gpu.launch import KernelChoice
 from tcu.gpu.structs import Struct, struct
@@ -191,3 +191,18 @@ def test_an_error_of_a_lone_kernel_is_raised(driver: Driver, monkeypatch: pytest
     bound = launch.Launch(launch.Recipe((choice(Structure()),)), Gpu(0, "GPU", (9, 0)))
     with pytest.raises(DriverError, match="cuLaunchKernel failed: CUDA_ERROR_OF_A_KIND, out of something"):
         bound.start(1, 2, 3, 0)
+
+
+def test_shared_memory_that_one_launch_needs_is_not_taken_from_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Launches of one kernel may need more or less of it; the driver refuses a launch of more than it was told of last."""
+    told: list[int] = []
+    monkeypatch.setattr(functions, "_set", lambda function, attribute, size, ordinal: told.append(size))
+    monkeypatch.setattr(functions, "_allowed", {})
+    for size in (100, 50, 100, 200):
+        functions.allow_shared(7, size, 0)
+    assert told == [100, 200]
+    functions.allow_shared(7, 50, 1)  # of another GPU
+    functions.allow_shared(8, 60, 0)  # of another kernel
+    assert told == [100, 200, 50, 60]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -12,6 +13,11 @@ from tcu.gpu.device import Gpu, call, check_driver
 from tcu.gpu.imports import cuda_module
 
 __all__ = ["allow_shared", "find_function", "load", "prefer_shared"]
+
+
+_allowed: dict[tuple[int, int], int] = {}
+"""Bytes of shared memory that a kernel's blocks may have on a GPU."""
+_lock = threading.Lock()
 
 
 def find_function(
@@ -40,8 +46,14 @@ def load(task: CompileTask, entry: str) -> Any:
 
 
 def allow_shared(function: Any, size: int, ordinal: int) -> None:
-    """Let a block of a kernel have ``size`` bytes of shared memory, more than the 48 KiB of every kernel."""
-    _set(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", size, ordinal)
+    """Let a block of a kernel have ``size`` bytes of shared memory, more than the 48 KiB of every kernel.
+
+    Another launch of the same kernel may want more, or have wanted more before.
+    """
+    with _lock:
+        if size > _allowed.get((int(function), ordinal), 0):
+            _set(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", size, ordinal)
+            _allowed[int(function), ordinal] = size
 
 
 def prefer_shared(function: Any, ordinal: int) -> None:
