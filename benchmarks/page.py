@@ -96,7 +96,7 @@ def faster_peers(found: dict[str, Document]) -> Iterator[str]:
     behind = [point for point in points if point.mine < TIE * point.peer]
     alone = sum(math.isclose(point.peer, 0) for point in points)
     yield from (
-        f"Of {len(points) - alone:,} points of sums and running sums of whole arrays, rows, axes and segments, and of products, "
+        f"Of {len(points) - alone:,} points of sums and running sums of whole arrays, rows, axes and segments, of products and of transforms, "
         f"tcu has less than {TIE:.0%} of the fastest peer's speed at these {len(behind):,}, TB/s or TFLOP/s:", "",
     )  # fmt: skip
     rows = [
@@ -144,6 +144,11 @@ def _compared(name: str, document: Document) -> Iterator[Point]:
             yield Point(name, what, row["tb_per_s"], row["peer_tb_per_s"], f"torch, {row['peer']}")
         return
     for point in figures.get("points", []):
+        if "kind" in point:
+            speeds = {who: row.get("tb_per_s", 0.0) for who, row in point["participants"].items()}
+            what = f"tcu.fft, {point['dtype']}, {_transform(point)}"
+            yield Point(name, what, speeds["tcu"], speeds["cuFFT"], "cuFFT")
+            continue
         if "slots" in point:
             speeds = {who: row["tb_per_s"] for who, row in point["participants"].items() if "tb_per_s" in row}
             mine = speeds.pop("tcu")
@@ -631,6 +636,30 @@ def _slots(point: Document) -> str:
     return f"{point['n']:,} × {point['columns']:,} → {point['slots']:,}"
 
 
+def transforms(found: dict[str, Document]) -> Iterator[str]:
+    document = found["gpu-fft"]
+    yield from (origin("gpu-fft", document), "")
+    rows = []
+    for point in document["figures"]["points"]:
+        own, peer = point["participants"]["tcu"], point["participants"]["cuFFT"]
+        # Of binary64, the reference is cuFFT.
+        errors = ("–", "–") if point["dtype"] == "complex128" else (f"{one['error']:.1e}" if "error" in one else "–" for one in (own, peer))
+        ratio = f"{peer['median'] / own['median']:.2f}" if "median" in peer else "–"
+        rows.append((point["dtype"], _transform(point), *_cells_of(point, ("tcu", "cuFFT"), 1), ratio, *errors))
+    header = ("numbers", "transforms", "tcu", "cuFFT", "cuFFT's time / tcu's", "tcu's error", "cuFFT's error")
+    yield from (
+        "Microseconds, and TB/s of numbers read once and results written once.  tcu computes the transforms of complex32 in binary32 "
+        "and stores numbers in binary16; those of more numbers than a multiprocessor holds are two passes over memory, or three. "
+        "Errors are relative, in the Euclidean norm.", "", *table(header, rows), "",
+    )  # fmt: skip
+
+
+def _transform(point: Document) -> str:
+    shape = " × ".join(power(length) for length in point["shape"])
+    axis = ", first axis" if point["axes"] == [0] else ""
+    return f"{point['kind']}, {point['batch']:,} of {shape}{axis}"
+
+
 def long_integers(found: dict[str, Document]) -> Iterator[str]:
     document = found["gpu-integers"]
     yield from (origin("gpu-integers", document), "")
@@ -727,12 +756,13 @@ SEGMENTS = tuple(
 """Files of gpu_segments.py, in full size and for fewer numbers in all."""
 
 SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[dict[str, Document]], Iterator[str]]], ...] = (
-    ("Where a peer is faster", (*SEGMENTS, "gpu-sum", "gpu-matmul", "gpu-grouped", "gpu-row-functions", "gpu-index-sums", "gpu-machine"), faster_peers),
+    ("Where a peer is faster", (*SEGMENTS, "gpu-sum", "gpu-matmul", "gpu-grouped", "gpu-row-functions", "gpu-index-sums", "gpu-fft", "gpu-machine"), faster_peers),
     ("Sums on a GPU", ("gpu-sum",), sums),
     ("Products of matrices on a GPU", ("gpu-matmul",), product_rates),
     ("Products of segments of rows on a GPU", ("gpu-grouped",), grouped_rates),
     ("Functions of rows on a GPU", ("gpu-row-functions",), row_functions),
     ("Sums by index on a GPU", ("gpu-index-sums",), index_sums),
+    ("Fourier transforms on a GPU", ("gpu-fft",), transforms),
     ("Long integers on a GPU", ("gpu-integers",), long_integers),
     ("What products of PyTorch on a GPU add", ("gpu-libraries",), chains_of_products),
     ("Rows, ragged segments and running sums on a GPU",

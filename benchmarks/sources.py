@@ -47,6 +47,7 @@ MEASURED = {
     "gpu-matmul": kernels_of("matmul", "matmul_mma", "matmul_tall", "tensor_copy"),
     "gpu-grouped": kernels_of("matmul", "matmul_mma", "matmul_tall", "tensor_copy", "offsets"),
     "gpu-index-sums": kernels_of("index_sums", "exact_segments"),
+    "gpu-fft": kernels_of("fft"),
     "gpu-integers": kernels_of("limbs", "ntt", "modular_powers"),
     "gpu-row-functions": kernels_of("exponentials", "norms"),
     "gpu-distributed": kernels_of("sums", "merge"),
