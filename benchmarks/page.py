@@ -643,9 +643,15 @@ def transforms(found: dict[str, Document]) -> Iterator[str]:
     for point in document["figures"]["points"]:
         own, peer = point["participants"]["tcu"], point["participants"]["cuFFT"]
         # Of binary64, the reference is cuFFT.
-        errors = ("–", "–") if point["dtype"] == "complex128" else (f"{one['error']:.1e}" if "error" in one else "–" for one in (own, peer))
+        errors = (
+            ("–", "–")
+            if point["dtype"] == "complex128"
+            else (f"{one['error']:.1e}" if "error" in one else "–" for one in (own, peer))
+        )
         ratio = f"{peer['median'] / own['median']:.2f}" if "median" in peer else "–"
-        rows.append((point["dtype"], _transform(point), *_cells_of(point, ("tcu", "cuFFT"), 1), ratio, *errors))
+        rows.append(
+            (point["dtype"], _transform(point), *_cells_of(point, ("tcu", "cuFFT"), 1), ratio, *errors)
+        )
     header = ("numbers", "transforms", "tcu", "cuFFT", "cuFFT's time / tcu's", "tcu's error", "cuFFT's error")
     yield from (
         "Microseconds, and TB/s of numbers read once and results written once.  tcu computes the transforms of complex32 in binary32 "
