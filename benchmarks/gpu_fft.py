@@ -23,9 +23,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import record
-import tcu.fft
 import torch
 
+import tcu
 from tcu.study.gpu.timing import Clock, CudaClock, WallClock
 
 PAIRS = {"complex32": torch.float16, "complex64": torch.float32, "complex128": torch.float64}

@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,9 @@ class HostGpu:
         monkeypatch.setattr(transforms, "library_of", lambda x: library)
         monkeypatch.setattr(transforms, "find_gpu", lambda ordinal: gpu)
         object.__setattr__(gpu, "shared_memory", 227 << 10)
+        flags = SimpleNamespace(CUstream_flags=SimpleNamespace(CU_STREAM_NON_BLOCKING=1))
+        monkeypatch.setattr(tables, "cuda_module", lambda name: flags)
+        monkeypatch.setattr(tables, "any_time", contextlib.nullcontext)
         for module in (transforms, tables):
             monkeypatch.setattr(module, "call", self._call)
             monkeypatch.setattr(module, "current", lambda gpu: contextlib.nullcontext())
@@ -60,12 +64,14 @@ class HostGpu:
             array, address = HostLibrary().empty(None, (arguments[0],), np.dtype(np.uint8), 0)
             self._kept.append(array)
             return address
-        if name in ("cuMemcpyHtoD", "cuMemcpyDtoH"):
-            ctypes.memmove(*arguments)
+        if name in ("cuMemcpyHtoDAsync", "cuMemcpyDtoH"):
+            ctypes.memmove(*arguments[:3])
+        elif name == "cuStreamCreate":
+            return 1
         elif name == "cuMemsetD32Async":
             ctypes.memset(arguments[0], arguments[1], 4 * arguments[2])
         else:
-            assert name in ("cuStreamSynchronize", "cuMemFree"), name
+            assert name in ("cuStreamSynchronize", "cuStreamDestroy", "cuMemFree"), name
         return None
 
     def _function(self, source: str, entry: str, macros: Any, gpu: Gpu) -> Any:

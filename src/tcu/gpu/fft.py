@@ -10,15 +10,15 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tcu.gpu.device import Gpu
+from tcu.gpu.device import Gpu, call
 from tcu.gpu.errors import GpuError
-from tcu.gpu.launch import OUT, ROOM, Given, KernelChoice, Recipe, X
+from tcu.gpu.launch import OUT, ROOM, Given, KernelChoice, Launch, Recipe, X
 from tcu.gpu.structs import Struct, constants, struct
 from tcu.gpu.tables import DeviceTable
 from tcu.plan.butterflies import LENGTHS, butterfly
 from tcu.plan.fft import MOST_SHIFT, TOP, FftPlan, Pass, half_turn, level_twiddles, pass_twiddles
 
-__all__ = ["Chirp", "FftLines", "SourceKind", "transform_recipe"]
+__all__ = ["Chirp", "FftLaunch", "FftLines", "SourceKind", "transform_recipe"]
 
 _BANKS = 128
 """Bytes of a row of shared memory's banks."""
@@ -306,6 +306,23 @@ def _tile(step: _Step, plan: FftPlan, gpu: Gpu) -> _Tile:
         )
     resident = max(1, _REGISTERS // (128 if wide else 64) // threads)
     return _Tile(count, threads, resident, pitch, shared, size < (16 if wide else 8))
+
+
+class FftLaunch(Launch):
+    """Which keeps the tables that its kernels read."""
+
+    def __init__(self, recipe: Recipe, tables: list[DeviceTable], gpu: Gpu) -> None:
+        super().__init__(recipe, gpu)
+        self._tables = tables
+
+    def start(self, x: int, other: int, out: int, stream: int, room: int = 0) -> None:
+        super().start(x, other, out, stream, room)
+        if stream and call("cuStreamIsCapturing", stream):
+            _captured.append(self._tables)
+
+
+_captured: list[list[DeviceTable]] = []
+"""Which graphs read, that may be replayed as long as the process lives."""
 
 
 class _Ends(NamedTuple):

@@ -10,8 +10,7 @@ import numpy as np
 
 from tcu.gpu.arrays import DeviceArray, Library, joined, library_of
 from tcu.gpu.device import Gpu, current, find_gpu
-from tcu.gpu.fft import Chirp, FftLines, SourceKind, transform_recipe
-from tcu.gpu.launch import Launch, Recipe
+from tcu.gpu.fft import Chirp, FftLaunch, FftLines, SourceKind, transform_recipe
 from tcu.gpu.tables import DeviceTable
 from tcu.model.fft import convolution_kernel
 from tcu.ops.fft import FftCall, Kind, plan_of, real_format, result_shape
@@ -124,21 +123,13 @@ def _sides(view: DeviceArray, call: FftCall, plan: FftPlan) -> tuple[FftLines, F
     )
 
 
-class _Launch(Launch):
-    """Which keeps the tables that its kernels read."""
-
-    def __init__(self, recipe: Recipe, tables: list[DeviceTable], gpu: Gpu) -> None:
-        super().__init__(recipe, gpu)
-        self._tables = tables
-
-
 @lru_cache(maxsize=256)
-def _launch(problem: _Problem, ordinal: int) -> _Launch:
+def _launch(problem: _Problem, ordinal: int) -> FftLaunch:
     plan, kind, source, target, factor = problem
     gpu = find_gpu(ordinal)
     chirp = None if plan.chirp is None else _chirp(plan.length, plan.chirp.length, plan.work, gpu)
     inverse = kind in ("inverse", "to_real")
-    return _Launch(*transform_recipe(plan, source, target, factor, inverse, chirp, gpu), gpu)
+    return FftLaunch(*transform_recipe(plan, source, target, factor, inverse, chirp, gpu), gpu)
 
 
 @lru_cache(maxsize=16)
