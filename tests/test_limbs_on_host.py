@@ -77,7 +77,7 @@ def test_products_by_the_schoolbook(host: HostGpu, lengths: tuple[int, int]) -> 
     assert host.launches == ["limb_products"] * 2
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 def test_the_longest_numbers_of_the_schoolbook(host: HostGpu) -> None:
     for lengths in ((2048, 2048), (3000, 1096)):
         a, b = (np.full((1, length), ONES) for length in lengths)
