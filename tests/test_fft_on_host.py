@@ -207,6 +207,22 @@ def test_multiprocessors_of_little_shared_memory(host: HostGpu, dtype: Any, kind
         engine.fft(call)
 
 
+def test_more_transforms_than_a_launch_numbers(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "MOST_ROWS", 5)
+    x = numbers(np.random.default_rng(1), (6, 8), np.complex64)
+    check(host, FftCall(x[:5], "forward", 8, 1))
+    with pytest.raises(
+        GpuError, match=r"x holds 6 transforms, of which a launch takes at most 2\^31: cut it"
+    ):
+        engine.fft(FftCall(x, "forward", 8, 1))
+
+
+def test_fewer_columns_where_there_is_little_shared_memory(host: HostGpu) -> None:
+    x = numbers(np.random.default_rng(2), (64, 40), np.complex64)
+    object.__setattr__(host.gpu, "shared_memory", kernels._STATIC + 4 * 64 * 10)
+    check(host, FftCall(x, "forward", 64, 0))
+
+
 @pytest.mark.usefixtures("short")
 def test_numbers_of_every_size(host: HostGpu) -> None:
     rng = np.random.default_rng(7)

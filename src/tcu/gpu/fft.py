@@ -18,8 +18,10 @@ from tcu.gpu.tables import DeviceTable
 from tcu.plan.butterflies import LENGTHS, butterfly
 from tcu.plan.fft import MOST_SHIFT, TOP, FftPlan, Pass, half_turn, level_twiddles, pass_twiddles
 
-__all__ = ["Chirp", "FftLaunch", "FftLines", "SourceKind", "transform_recipe"]
+__all__ = ["MOST_ROWS", "Chirp", "FftLaunch", "FftLines", "SourceKind", "transform_recipe"]
 
+MOST_ROWS = 1 << 31
+"""Transforms of a launch: kernels number them by 32 bits."""
 _BANKS = 128
 """Bytes of a row of shared memory's banks."""
 _TILE = 4096
@@ -116,7 +118,7 @@ FftUnfold = struct("FftUnfold", """
 
 
 SourceKind = Literal["PAIRS", "REALS", "NEIGHBOURS", "HERMITIAN", "HALVES"]
-"""As in device/fourier/pass.cuh."""
+"""As in fft_pass.cu."""
 
 
 @dataclass(frozen=True)
@@ -286,26 +288,43 @@ def _tile(step: _Step, plan: FftPlan, gpu: Gpu) -> _Tile:
         count // 2 >= step.columns or (not narrow and lines < count * 2 * gpu.multiprocessors)
     ):
         count //= 2
+    sizes: tuple[int, ...] = (
+        (16, 8) if wide else (8, 4)
+    )  # of complex numbers, or of their parts, which take turns
+    if step.writes.kind == "HALVES":
+        sizes = sizes[:1]
+    while True:
+        pitch, shared, size = next(
+            (
+                found
+                for size in sizes
+                if (found := _shared(step, count, size))[1] <= gpu.shared_memory - _STATIC
+            ),
+            _shared(step, count, sizes[-1]),
+        )
+        if shared <= gpu.shared_memory - _STATIC:
+            break
+        if count == 1:
+            raise GpuError(
+                f"a transform of {step.n:,} numbers takes {shared + _STATIC:,} bytes of a multiprocessor's shared memory, and "
+                f"{gpu.name} has {gpu.shared_memory:,}: transform it on the host, which makes the same bits"
+            )
+        count //= 2
     # Numbers of a thread: of one butterfly of the first level, or of several; so that no thread is without.
     longest = max((1, *each.radices))
     own = longest * max(1, 16 // longest)
     threads = min(512 if wide else 1024, -(-length * count // own))
-    for size in (
-        (16, 8) if wide else (8, 4)
-    ):  # complex numbers, or where there is no room for them, their parts in turns
-        banks = _BANKS // size
-        pitch = -(-(length + -(-length // banks)) // banks) * banks + banks // min(count, banks)
-        places = count * pitch if step.by_column else length * count + length * count // banks + 1
-        shared = places * size if len(each.radices) > 1 or step.writes.kind == "HALVES" else 0
-        if shared + _STATIC <= gpu.shared_memory or step.writes.kind == "HALVES":
-            break
-    if shared + _STATIC > gpu.shared_memory:
-        raise GpuError(
-            f"a transform of {step.n:,} numbers takes {shared + _STATIC:,} bytes of a multiprocessor's shared memory, and "
-            f"{gpu.name} has {gpu.shared_memory:,}: transform it on the host, which makes the same bits"
-        )
     resident = max(1, _REGISTERS // (128 if wide else 64) // threads)
-    return _Tile(count, threads, resident, pitch, shared, size < (16 if wide else 8))
+    return _Tile(count, threads, resident, pitch, shared, size != sizes[0])
+
+
+def _shared(step: _Step, count: int, size: int) -> tuple[int, int, int]:
+    """(places from column to column, bytes, ``size``) of shared memory for so many columns, ``size`` bytes each number."""
+    length, banks = step.each.length, _BANKS // size
+    pitch = -(-(length + -(-length // banks)) // banks) * banks + banks // min(count, banks)
+    places = count * pitch if step.by_column else length * count + length * count // banks + 1
+    needed = len(step.each.radices) > 1 or step.writes.kind == "HALVES"
+    return pitch, places * size if needed else 0, size
 
 
 class FftLaunch(Launch):

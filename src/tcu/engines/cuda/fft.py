@@ -10,7 +10,8 @@ import numpy as np
 
 from tcu.gpu.arrays import DeviceArray, Library, joined, library_of
 from tcu.gpu.device import Gpu, current, find_gpu
-from tcu.gpu.fft import Chirp, FftLaunch, FftLines, SourceKind, transform_recipe
+from tcu.gpu.errors import GpuError
+from tcu.gpu.fft import MOST_ROWS, Chirp, FftLaunch, FftLines, SourceKind, transform_recipe
 from tcu.gpu.tables import DeviceTable
 from tcu.model.fft import convolution_kernel
 from tcu.ops.fft import FftCall, Kind, plan_of, real_format, result_shape
@@ -75,6 +76,10 @@ def _run(call: FftCall, library: Library, plan: FftPlan, ordinal: int, stream: i
         dtype = np.dtype(np.complex128 if real.name == "binary64" else np.complex64)
         result, address = library.empty(x, made, dtype, ordinal)
     if math.prod(made):
+        if sides[0].rows > MOST_ROWS:
+            raise GpuError(
+                f"x holds {sides[0].rows:,} transforms, of which a launch takes at most 2^31: cut it, each has the same bits alone"
+            )
         launch = _launch(_Problem(plan, call.kind, *sides, call.factor), ordinal)
         room = library.empty(x, (launch.room,), np.dtype(np.int64), ordinal) if launch.room else (None, 0)
         launch.start(view.address, 0, address, stream, room[1])
