@@ -346,6 +346,11 @@ OTHERWISE = {
     "mma_scan.DEFAULT_SCAN": "a name, which calls that name no variant have from the option's default",
     "mma_scan.SCAN_VARIANTS": "its rows are changed one by one below",
     "load._KINDS": "the records that a file may hold; saved plans are loaded in tests/test_reveal.py",
+    **dict.fromkeys(
+        ("ntt.P", "ntt._GENERATOR"),
+        "of whole numbers, whose products are the same by any of them; tests of long integers have the definition of transforms",
+    ),
+    "ntt._MOST": "a limit of what may be asked for",
     "stored._FORMAT": "how a plan is written down, which decides no order",
     "stored._VERSION": "how a plan is written down, which decides no order",
     "variants.VARIANTS": "its rows are changed one by one below",
