@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from bits import codes
+from bits import codes, one_nan
 
 import tcu
 from tcu.algorithms.transform_plan import transform_plan
@@ -986,21 +986,14 @@ def _transform(each: Case, shape: Shape, place: Host) -> Any:
     counts += [2] * (kind != "from_real")
     x = place.array(numbers(each.numbers, each.dtype, math.prod(counts)).reshape(counts))
     factor = 1 / math.sqrt(n) if "norm" in given else 1.0
-    return _one_nan(engine_of([x]).fft(FftCall(x, kind, n, axis, factor, kind != "from_real")))  # type: ignore[arg-type]
-
-
-def _one_nan(result: Any) -> npt.NDArray[Any]:
-    host = np.asarray(result if isinstance(result, np.ndarray) else result.cpu().numpy())
-    if host.dtype.kind == "c":
-        host = np.stack([host.real, host.imag], -1)
-    return np.where(np.isnan(host), np.array(np.nan, host.dtype), host)
+    return one_nan(engine_of([x]).fft(FftCall(x, kind, n, axis, factor, kind != "from_real")))  # type: ignore[arg-type]
 
 
 def _made_of_transforms(each: Case, shape: Shape, place: Host) -> Any:
     arrays = [laid(each, shape, place)]
     if each.operation == "convolve":
         arrays.append(laid(each, (shape[1] // 3,), place, "y"))
-    return _one_nan(getattr(tcu.fft, each.operation)(*arrays, **each.given))
+    return one_nan(getattr(tcu.fft, each.operation)(*arrays, **each.given))
 
 
 def digest_of_fft(n: int, name: Any, what: str) -> str:

@@ -6,11 +6,12 @@ and in batches, along any axis, of arrays with gaps, cut and padded; recorded in
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
+import bits
 import numpy as np
 import pytest
+from bits import one_nan
 from gpu_support import gpu_or_skip, library_or_skip
 
 import tcu
@@ -45,17 +46,8 @@ def drawn(torch: Any, shape: tuple[int, ...], dtype: str, seed: int, *, wild: bo
 
 def same(found: Any, wanted: Any) -> None:
     """Equal bits; any NaN stands for any other."""
-    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
-    parts = []
-    for x in (found, wanted):
-        if not isinstance(x, np.ndarray):
-            view = sys.modules["torch"].view_as_real
-            x = (view(x.resolve_conj()) if x.is_complex() else x).cpu().contiguous().numpy()
-        parts.append(np.ascontiguousarray(x).reshape(-1).view(x.real.dtype))
-    nan = np.isnan(parts[1])
-    assert np.array_equal(np.isnan(parts[0]), nan)
-    a, b = (x[~nan].view(f"u{x.itemsize}") for x in parts)
-    assert np.array_equal(a, b), f"{np.count_nonzero(a != b)} of {a.size} differ"
+    assert found.dtype == wanted.dtype
+    bits.same(one_nan(found), one_nan(wanted))
 
 
 def check(torch: Any, x: Any, name: str, **options: Any) -> None:

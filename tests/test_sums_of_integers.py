@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu_support import gpu_or_skip
 
 import tcu
 from tcu.engines import library_integers
@@ -282,6 +283,7 @@ def test_dask_arrays_are_summed_lazily() -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("library", ["torch", "cupy"])
 def test_arrays_on_a_gpu(library: str) -> None:
+    gpu_or_skip()
     home = pytest.importorskip(library, reason=f"needs {library}")
     x = drawn("<i8")
     there = home.from_numpy(x).cuda() if library == "torch" else home.asarray(x)

@@ -10,6 +10,7 @@ from typing import Any
 
 from tcu.engines.host.integers import check_options
 from tcu.errors import DtypeError, ParameterError
+from tcu.formats.array import in_host_memory
 from tcu.ops.layout import Ragged, Whole, check_line, line_shape, reduced_axes, scan_axis
 from tcu.ops.offsets import checked_offsets
 from tcu.ops.operation import Call
@@ -89,10 +90,7 @@ def _edges(offsets: Any, check: bool, n: int, library: Any, sums: Any) -> Any:
     """Offsets beside x; on a GPU, unchecked ones are kept inside of it."""
     on_gpu = hasattr(offsets, "__cuda_array_interface__")
     if check or not on_gpu:
-        host = offsets
-        if on_gpu:
-            host = offsets.cpu() if hasattr(offsets, "cpu") else offsets.get()
-        line = checked_offsets(host, n)
+        line = checked_offsets(in_host_memory(offsets) if on_gpu else offsets, n)
         return library.asarray(line, **_beside(sums))
     return library.clip(offsets, 0, n)
 

@@ -23,6 +23,7 @@ __all__ = [
     "decode_array",
     "encode_array",
     "holds_integers",
+    "in_host_memory",
     "is_dask",
     "is_masked",
     "round_array",
@@ -182,6 +183,11 @@ def lives_on_gpu(x: Any) -> bool:
         return True
     device = getattr(x, "__dlpack_device__", None)
     return device is not None and int(device()[0]) in _DLPACK_CUDA
+
+
+def in_host_memory(x: Any) -> Any:
+    """What an array of any library holds, there: a tensor stays one, anything else becomes NumPy's array."""
+    return x.cpu() if hasattr(x, "cpu") else x.get() if hasattr(x, "get") else np.asarray(x)
 
 
 _DLPACK_CUDA = (2, 13)

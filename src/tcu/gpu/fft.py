@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from tcu.formats import get_format
 from tcu.gpu.device import Gpu, call
 from tcu.gpu.errors import GpuError
 from tcu.gpu.launch import OUT, ROOM, Given, KernelChoice, Launch, Recipe, X
@@ -35,7 +36,11 @@ _STATIC = 8192
 """Bytes of shared memory that a block takes besides, at most."""
 _UNFOLDERS = 256
 """Threads of a block that unfolds."""
-_SIZES = {"binary16": 2, "binary32": 4, "binary64": 8}
+
+
+def _pair_bytes(format: str) -> int:
+    """Of a complex number whose parts have that format."""
+    return 2 * get_format(format).dtype.itemsize
 
 
 def _butterflies() -> str:
@@ -277,7 +282,7 @@ def _tile(step: _Step, plan: FftPlan, gpu: Gpu) -> _Tile:
     length, most = each.length, _MOST[plan.work] // each.length
     sides = ((step.reads, step.rows_in), (step.writes, step.rows_out))
     # Bytes of neighbouring columns' numbers; 0 where a column's numbers are neighbours.
-    narrow = min((2 * _SIZES[lines.format] for lines, in_rows in sides if not in_rows), default=0)
+    narrow = min((_pair_bytes(lines.format) for lines, in_rows in sides if not in_rows), default=0)
     count = max(1, min(_TILE // (2 if wide else 1) // length, most))
     count = 1 << count.bit_length() - 1
     while narrow and count * narrow < _SEGMENT and 2 * count <= most:
@@ -288,21 +293,17 @@ def _tile(step: _Step, plan: FftPlan, gpu: Gpu) -> _Tile:
         count // 2 >= step.columns or (not narrow and lines < count * 2 * gpu.multiprocessors)
     ):
         count //= 2
-    sizes: tuple[int, ...] = (
-        (16, 8) if wide else (8, 4)
-    )  # of complex numbers, or of their parts, which take turns
-    if step.writes.kind == "HALVES":
-        sizes = sizes[:1]
+    whole = _pair_bytes(plan.work)
+    # Complex numbers, or where there is no room for them their parts, which take turns.
+    sizes = (whole,) if step.writes.kind == "HALVES" else (whole, whole // 2)
+    exchanges = len(each.radices) > 1 or step.writes.kind == "HALVES"
     while True:
-        pitch, shared, size = next(
-            (
-                found
-                for size in sizes
-                if (found := _shared(step, count, size))[1] <= gpu.shared_memory - _STATIC
-            ),
-            _shared(step, count, sizes[-1]),
-        )
-        if shared <= gpu.shared_memory - _STATIC:
+        for size in sizes:
+            pitch, shared = _places(length, count, size, by_column=step.by_column)
+            shared = shared if exchanges else 0
+            if shared + _STATIC <= gpu.shared_memory:
+                break
+        if shared + _STATIC <= gpu.shared_memory:
             break
         if count == 1:
             raise GpuError(
@@ -315,16 +316,15 @@ def _tile(step: _Step, plan: FftPlan, gpu: Gpu) -> _Tile:
     own = longest * max(1, 16 // longest)
     threads = min(512 if wide else 1024, -(-length * count // own))
     resident = max(1, _REGISTERS // (128 if wide else 64) // threads)
-    return _Tile(count, threads, resident, pitch, shared, size != sizes[0])
+    return _Tile(count, threads, resident, pitch, shared, size != whole)
 
 
-def _shared(step: _Step, count: int, size: int) -> tuple[int, int, int]:
-    """(places from column to column, bytes, ``size``) of shared memory for so many columns, ``size`` bytes each number."""
-    length, banks = step.each.length, _BANKS // size
-    pitch = -(-(length + -(-length // banks)) // banks) * banks + banks // min(count, banks)
-    places = count * pitch if step.by_column else length * count + length * count // banks + 1
-    needed = len(step.each.radices) > 1 or step.writes.kind == "HALVES"
-    return pitch, places * size if needed else 0, size
+def _places(length: int, columns: int, size: int, *, by_column: bool) -> tuple[int, int]:
+    """(places from column to column, bytes) of shared memory for numbers of ``size`` bytes."""
+    banks = _BANKS // size
+    pitch = -(-(length + -(-length // banks)) // banks) * banks + banks // min(columns, banks)
+    places = columns * pitch if by_column else length * columns + length * columns // banks + 1
+    return pitch, places * size
 
 
 class FftLaunch(Launch):
@@ -366,13 +366,13 @@ def transform_recipe(
     """
     room = _Room()
     # Both halves of a transform meet in shared memory, where it has room for them.
-    needed = 2 * _SIZES[plan.work] * (plan.length + plan.length // 8) + _STATIC
+    needed = _places(plan.length, 1, _pair_bytes(plan.work), by_column=True)[1] + _STATIC
     alone = plan.chirp is None and len(plan.passes) == 1 and needed <= gpu.shared_memory
     if target.kind != "HALVES" or alone:
         kernels = _transforms(plan, source, target, factor, inverse, chirp, room, OUT, gpu)
     else:
         between = _without_gaps(plan.work, source.extents, plan.length)
-        place = room.take(2 * _SIZES[plan.work] * plan.length * source.rows)
+        place = room.take(_pair_bytes(plan.work) * plan.length * source.rows)
         kernels = _transforms(plan, source, between, 1.0, inverse, chirp, room, place, gpu)
         kernels.append(_unfold_kernel(plan, target, factor, place, room, gpu))
     return Recipe(tuple(kernels), room.words), room.tables
@@ -389,7 +389,7 @@ def _transforms(
     assert chirp is not None
     sequence, transformed = (room.keep(table) for table in chirp)
     between = _without_gaps(inner.storage, source.extents, inner.length)
-    place = room.take(2 * _SIZES[inner.storage] * inner.length * source.rows)
+    place = room.take(_pair_bytes(inner.storage) * inner.length * source.rows)
     there = _Ends(X, place, inverse, table_in=sequence, table_out=transformed)
     back = _Ends(place, last, True, True, inverse, table_out=sequence, factor=factor)
     return [
@@ -504,7 +504,7 @@ def _take_room(plan: FftPlan, steps: list[_Step], rows: int, room: _Room) -> Non
     for step, following in pairwise(steps):
         stays = step is not steps[0]
         step.target = following.source = (
-            step.source if stays else room.take(2 * _SIZES[plan.storage] * numbers)
+            step.source if stays else room.take(_pair_bytes(plan.storage) * numbers)
         )
         if plan.storage == "binary16":
             step.down = following.up = room.take(4 * numbers // step.each.length)

@@ -172,10 +172,15 @@ def _build_gather(lanes, fingerprint):
 
 
 @njit(nogil=True, inline="always")
+def _times(re, im, c, s):
+    """The product of complex numbers, in their parts: every one of a plan."""
+    return fma(re, c, -(im * s)), fma(re, s, im * c)
+
+
+@njit(nogil=True, inline="always")
 def _root(place, high, low, shift):
-    a, b = high[place >> shift, 0], high[place >> shift, 1]
-    c, s = low[place & ((1 << shift) - 1), 0], low[place & ((1 << shift) - 1), 1]
-    return fma(a, c, -(b * s)), fma(a, s, b * c)
+    coarse, fine = high[place >> shift], low[place & ((1 << shift) - 1)]
+    return _times(coarse[0], coarse[1], fine[0], fine[1])
 
 
 def _build_scatter(lanes, fingerprint):
@@ -196,8 +201,8 @@ def _build_scatter(lanes, fingerprint):
                         turn = turns[group * lanes + lane]
                         a, b = _root(near * turn, high, low, shift)
                         c, s = _root((number - near) * turn, high, low, shift)
-                        c, s = fma(a, c, -(b * s)), fma(a, s, b * c)
-                        re, im = fma(re, c, -(im * s)), fma(re, s, im * c)
+                        c, s = _times(a, b, c, s)
+                        re, im = _times(re, im, c, s)
                     if factor != 1:
                         re, im = re * factor, im * factor
                     at = 2 * (starts[group * lanes + lane] + number * step)
@@ -219,7 +224,7 @@ def _build_times(fingerprint):
         for row in range(y.shape[0]):
             for k in range(count):
                 re, im, c, s = x[row, k, 0], x[row, k, 1], table[k, 0], table[k, 1]
-                first, second = fma(re, c, -(im * s)), fma(re, s, im * c)
+                first, second = _times(re, im, c, s)
                 if factor != 1:
                     first, second = first * factor, second * factor
                 y[row, k, 0], y[row, k, 1] = first, second
@@ -247,9 +252,9 @@ def _build_unfold(fingerprint):
                 ei = z[row, near, 1] - z[row, far, 1]
                 or_ = z[row, near, 1] + z[row, far, 1]
                 oi = z[row, far, 0] - z[row, near, 0]
-                c, s = table[k, 0], table[k, 1]
-                y[row, k, 0] = (er + fma(or_, c, -(oi * s))) * factor
-                y[row, k, 1] = (ei + fma(or_, s, oi * c)) * factor
+                odd_r, odd_i = _times(or_, oi, table[k, 0], table[k, 1])
+                y[row, k, 0] = (er + odd_r) * factor
+                y[row, k, 1] = (ei + odd_i) * factor
 
     return unfold
 
@@ -271,8 +276,7 @@ def _build_fold(fingerprint):
                     ai = bi = table[0, 1]  # zero
                 er, ei = ar + br, ai - bi
                 dr, di = ar - br, ai + bi
-                c, s = table[k, 0], -table[k, 1]
-                odd_r, odd_i = fma(dr, c, -(di * s)), fma(dr, s, di * c)
+                odd_r, odd_i = _times(dr, di, table[k, 0], -table[k, 1])
                 z[row, k, 0] = er - odd_i
                 z[row, k, 1] = ei + odd_r
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -10,10 +10,11 @@ from tcu.errors import DtypeError
 from tcu.formats.format import Format, format_of
 from tcu.plan.fft import FftPlan, Storage, fft_plan
 
-__all__ = ["FftCall", "Kind", "plan_of", "real_format", "result_shape"]
+__all__ = ["KINDS", "FftCall", "Kind", "complex_dtype", "plan_of", "real_format", "result_shape"]
 
 Kind = Literal["forward", "inverse", "from_real", "to_real"]
 """Σ x[j]·exp(∓2πijk/n) of complex or real numbers; the first n//2 + 1 numbers of it, of real ones; and n real numbers from these."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class FftCall(NamedTuple):
@@ -55,6 +56,11 @@ def real_format(dtype: np.dtype[Any]) -> Format:
             f"x has dtype {dtype}: give complex64, complex128, float32 or float64, or pairs of float16"
         )
     return format_of(np.dtype(kind))
+
+
+def complex_dtype(real: Format) -> np.dtype[Any]:
+    """Of NumPy's complex numbers for such parts: of binary16 those of binary32."""
+    return np.dtype(np.complex128 if real.name == "binary64" else np.complex64)
 
 
 def plan_of(call: FftCall, real: Format) -> FftPlan:

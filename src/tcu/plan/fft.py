@@ -28,6 +28,7 @@ __all__ = [
     "Pass",
     "Storage",
     "chirp_of",
+    "convolution_length",
     "fft_plan",
     "half_turn",
     "level_twiddles",
@@ -92,7 +93,7 @@ class FftPlan:
 
     @property
     def operations(self) -> int:
-        """Additions, multiplications and FMAs of a transform."""
+        """Additions, multiplications and FMAs of a transform, without those for roots that all of a pass share."""
         n = self.length
         if self.chirp is not None:
             return 2 * self.chirp.operations + 4 * (2 * n + self.chirp.length)
@@ -104,7 +105,8 @@ class FftPlan:
                 total += 4 * (n - n // radix) if at_once > radix else 0
                 at_once //= radix
             left //= each.length
-            total += 10 * n if number + 1 < len(self.passes) else 0
+            if number + 1 < len(self.passes):
+                total += 8 * n + 4 * (n // each.radices[-1])
         return total
 
     def __str__(self) -> str:
@@ -129,7 +131,7 @@ def fft_plan(n: int, storage: Storage) -> FftPlan:
         while rest % prime == 0:
             rest //= prime
     if rest > 1:
-        length = _convolution_length(2 * n - 1)
+        length = convolution_length(2 * n - 1)
         if length > LONGEST:
             raise ParameterError(
                 f"a transform of {n:,} numbers, of which {rest:,} has no prime factor up to 7, needs one of {length:,}: "
@@ -140,7 +142,7 @@ def fft_plan(n: int, storage: Storage) -> FftPlan:
     return FftPlan(n, work, storage, tuple(Pass(each, _radices(each)) for each in lengths))
 
 
-def _convolution_length(least: int) -> int:
+def convolution_length(least: int) -> int:
     """The shortest of 2^k, 3·2^k, 5·2^k and 9·2^k."""
     return min(odd << max(0, (-(-least // odd) - 1).bit_length()) for odd in (1, 3, 5, 9))
 

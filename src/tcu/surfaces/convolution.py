@@ -10,6 +10,8 @@ import numpy as np
 from tcu.errors import ParameterError, ShapeError
 from tcu.formats.array import check_in_memory, lives_on_gpu
 from tcu.formats.tensor import is_tensor
+from tcu.ops.fft import complex_dtype, real_format
+from tcu.plan.fft import convolution_length
 from tcu.surfaces.fft import error_bound
 from tcu.surfaces.fft_arrays import axis_of, conjugate, namespace, taken, transformed
 
@@ -142,8 +144,8 @@ def _alike(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _length(least: int) -> int:
-    """An even length of small factors, the shortest of 2^k, 3·2^k, 5·2^k and 9·2^k."""
-    return min(odd << max(1, (-(-least // odd) - 1).bit_length()) for odd in (1, 3, 5, 9))
+    """An even length of small factors: real numbers are transformed as half as many complex ones."""
+    return 2 * convolution_length(-(-least // 2))
 
 
 def _product(xp: Any, x: Any, y: Any, n: int) -> Any:
@@ -164,7 +166,7 @@ def _times(xp: Any, a: Any, b: Any) -> Any:
 def _joined(xp: Any, pairs: Any) -> Any:
     if is_tensor(pairs):
         return xp.view_as_complex(pairs)
-    return pairs.view("complex128" if pairs.dtype == np.float64 else "complex64")[..., 0]
+    return pairs.view(complex_dtype(real_format(pairs.dtype)))[..., 0]
 
 
 def _part(mode: str, n: int, m: int, mirrored: bool) -> tuple[int, int]:

@@ -26,7 +26,7 @@ from tcu.engines.host.integers import wide_dtype
 from tcu.engines.host.own import own_shares
 from tcu.engines.host.planned import encoded
 from tcu.errors import ParameterError
-from tcu.formats.array import check_in_memory, holds_integers
+from tcu.formats.array import check_in_memory, holds_integers, in_host_memory
 from tcu.formats.format import Format, get_format
 from tcu.model import threads
 from tcu.model.elements import summable
@@ -305,7 +305,7 @@ def _rows_of_block(
     call = total_call(operation, arrays, options)._replace(layout=Along(axis, True))
     with threads.alone():
         totals, _ = execute(call)
-    return np.asarray(totals.get() if hasattr(totals, "get") else totals)
+    return np.asarray(in_host_memory(totals))
 
 
 def _finish_rows(

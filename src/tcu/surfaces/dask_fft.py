@@ -16,7 +16,7 @@ import numpy as np
 from tcu.engines import engine_of
 from tcu.errors import ParameterError
 from tcu.model import threads
-from tcu.ops.fft import FftCall, plan_of, real_format
+from tcu.ops.fft import FftCall, complex_dtype, plan_of, real_format
 
 __all__ = ["mapped", "run"]
 
@@ -25,9 +25,7 @@ def run(call: FftCall) -> Any:
     """The lazy result; raises what can be known before anything is computed."""
     real = real_format(call.x.dtype)
     plan_of(call, real)
-    wide = real.name == "binary64"
-    complex_dtype = np.dtype(np.complex128 if wide else np.complex64)
-    dtype = real.dtype if call.pairs or call.kind == "to_real" else complex_dtype
+    dtype = real.dtype if call.pairs or call.kind == "to_real" else complex_dtype(real)
     if call.pairs:
         _check_whole(call.x, call.x.ndim - 1)
     return mapped(_transformed, call.x, call.axis, call.made, dtype, call=call._replace(x=None))

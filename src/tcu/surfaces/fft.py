@@ -12,7 +12,7 @@ from tcu.errors import ParameterError, ShapeError
 from tcu.formats.array import is_dask, lives_on_gpu, whole_number
 from tcu.formats.tensor import is_tensor
 from tcu.model.fft import error_of
-from tcu.ops.fft import FftCall, plan_of, real_format
+from tcu.ops.fft import KINDS, FftCall, Kind, plan_of, real_format
 from tcu.ops.layout import axis_number
 from tcu.surfaces.fft_arrays import axis_of, conjugate, factor_of, length_of, namespace, taken, transformed
 
@@ -404,13 +404,10 @@ def rfftfreq(n: int, d: float = 1.0) -> npt.NDArray[np.float64]:
     return np.float64(1 / (length * d)) * np.arange(length // 2 + 1)
 
 
-_KINDS = ("forward", "inverse", "from_real", "to_real")
-
-
 def error_bound(
     n: int,
     dtype: npt.DTypeLike | Any,
-    kind: Literal["forward", "inverse", "from_real", "to_real"] = "forward",
+    kind: Kind = "forward",
 ) -> float:
     """A proved bound on the relative error of a transform, in the Euclidean norm.
 
@@ -446,8 +443,8 @@ def error_bound(
     >>> tcu.fft.error_bound(1 << 20, "complex128") < 2e-14
     True
     """
-    if kind not in _KINDS:
-        raise ParameterError(f"kind={kind!r}: choose one of {', '.join(_KINDS)}")
+    if kind not in KINDS:
+        raise ParameterError(f"kind={kind!r}: choose one of {', '.join(KINDS)}")
     length = length_of(n, 0, 0)
     name = str(dtype).removeprefix("torch.") if "torch" in str(dtype) else np.dtype(dtype).name
     real = real_format(np.dtype({"complex32": "float16"}.get(name, name)))

@@ -14,7 +14,7 @@ from tcu.gpu.errors import GpuError
 from tcu.gpu.fft import MOST_ROWS, Chirp, FftLaunch, FftLines, SourceKind, transform_recipe
 from tcu.gpu.tables import DeviceTable
 from tcu.model.fft import convolution_kernel
-from tcu.ops.fft import FftCall, Kind, plan_of, real_format, result_shape
+from tcu.ops.fft import FftCall, Kind, complex_dtype, plan_of, real_format, result_shape
 from tcu.plan.fft import FftPlan
 
 __all__ = ["fft"]
@@ -43,11 +43,12 @@ def fft(call: FftCall) -> Any:
         if call.axis != axes - 1 and not _along_any_axis(call, plan):
             order = (*(i for i in range(axes) if i != call.axis), call.axis)
             x = library.ordered(call.x, (*order, axes) if call.pairs else order)
-            result = _run(call._replace(x=x, axis=axes - 1), library, plan, ordinal, stream)
+            call, view = call._replace(x=x, axis=axes - 1), library.view("x", x, stream)
+            result = _run(call, view, library, plan, stream)
             back = tuple(order.index(i) for i in range(axes))
             result = library.ordered(result, (*back, axes) if call.in_pairs else back)
         else:
-            result = _run(call, library, plan, ordinal, stream)
+            result = _run(call, view, library, plan, stream)
         return library.finish(result, call.x, stream)
 
 
@@ -56,10 +57,9 @@ def _along_any_axis(call: FftCall, plan: FftPlan) -> bool:
     return call.kind in ("forward", "inverse") and len(plan.passes) == 1
 
 
-def _run(call: FftCall, library: Library, plan: FftPlan, ordinal: int, stream: int) -> Any:
+def _run(call: FftCall, view: DeviceArray, library: Library, plan: FftPlan, stream: int) -> Any:
     """Into new memory without gaps."""
-    x = call.x
-    view = library.view("x", x, stream)
+    x, ordinal = call.x, view.ordinal
     sides = _sides(view, call, plan)
     if sides is None:
         x = library.ordered(x, tuple(range(len(view.shape))))
@@ -73,8 +73,7 @@ def _run(call: FftCall, library: Library, plan: FftPlan, ordinal: int, stream: i
     elif call.in_pairs:
         result, address = library.empty(x, (*made, 2), real.dtype, ordinal)
     else:
-        dtype = np.dtype(np.complex128 if real.name == "binary64" else np.complex64)
-        result, address = library.empty(x, made, dtype, ordinal)
+        result, address = library.empty(x, made, complex_dtype(real), ordinal)
     if math.prod(made):
         if sides[0].rows > MOST_ROWS:
             raise GpuError(
@@ -84,11 +83,6 @@ def _run(call: FftCall, library: Library, plan: FftPlan, ordinal: int, stream: i
         room = library.empty(x, (launch.room,), np.dtype(np.int64), ordinal) if launch.room else (None, 0)
         launch.start(view.address, 0, address, stream, room[1])
     return result
-
-
-def _halved(call: FftCall) -> bool:
-    """Whether real numbers are transformed as half as many complex ones."""
-    return call.kind in ("from_real", "to_real") and call.n % 2 == 0
 
 
 def _sides(view: DeviceArray, call: FftCall, plan: FftPlan) -> tuple[FftLines, FftLines] | None:
@@ -109,12 +103,13 @@ def _sides(view: DeviceArray, call: FftCall, plan: FftPlan) -> tuple[FftLines, F
     )
     number, count, numbers = strides[axis], min(shape[axis], call.taken), made[axis]
     target_kind: SourceKind = "PAIRS"
-    if call.kind == "from_real" and _halved(call):
+    halved = call.n % 2 == 0  # real numbers are transformed as half as many complex ones
+    if call.kind == "from_real" and halved:
         kind, target_kind = "NEIGHBOURS", "HALVES"
         even = count % 2 == 0 and number in (0, 1) and not any(s % 2 for s in begins)
         if even and view.address % (2 * size) == 0:
             kind, begins, number, count = "PAIRS", tuple(s // 2 for s in begins), 1, count // 2
-    elif call.kind == "to_real" and _halved(call):
+    elif call.kind == "to_real" and halved:
         kind, ends, numbers = "HALVES", tuple(s // 2 for s in ends), numbers // 2
     elif call.kind == "to_real":
         kind, target_kind = "HERMITIAN", "REALS"

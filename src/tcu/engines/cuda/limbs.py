@@ -14,6 +14,7 @@ import numpy as np
 
 from tcu.engines.cuda.sums import home_of
 from tcu.errors import ParameterError
+from tcu.formats.array import in_host_memory
 from tcu.gpu import limbs, modular_powers, ntt
 from tcu.gpu.arrays import DeviceArray, Library
 from tcu.gpu.device import call, current, find_gpu
@@ -132,14 +133,7 @@ def modular(a: Any, n: Any, m: Any, *, powers: bool, check: bool) -> Any:
 
 
 def _check_odd(m: Any) -> None:
-    lowest = m[..., 0]
-    host = (
-        lowest.cpu().numpy()
-        if hasattr(lowest, "cpu")
-        else lowest.get()
-        if hasattr(lowest, "get")
-        else np.asarray(lowest)
-    )
+    host = np.asarray(in_host_memory(m[..., 0]))
     even = np.argwhere(host % 2 == 0)
     if len(even):
         place = f"m[{', '.join(map(str, even[0].tolist()))}]" if host.ndim else "m"

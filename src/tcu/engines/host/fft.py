@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.model.fft import from_real, to_real, transform
-from tcu.ops.fft import FftCall, plan_of, real_format, result_shape
+from tcu.ops.fft import FftCall, complex_dtype, plan_of, real_format, result_shape
 
 __all__ = ["fft"]
 
@@ -38,7 +38,7 @@ def fft(call: FftCall) -> Array:
     result = np.moveaxis(result.reshape(*outer, 2), -2, call.axis)
     if call.in_pairs:
         return result
-    return np.ascontiguousarray(result).view(np.complex128 if work is np.float64 else np.complex64)[..., 0]
+    return np.ascontiguousarray(result).view(complex_dtype(real))[..., 0]
 
 
 def _lines(x: Array, call: FftCall, work: Any) -> Array:

@@ -14,13 +14,12 @@ import torch
 from tcu.engines import host, load_cuda
 from tcu.errors import DtypeError, ParameterError, ShapeError, unknown_name
 from tcu.formats.tensor import check_data, check_dense, check_memory, tensor_of
-from tcu.ops.fft import FftCall
+from tcu.ops.fft import KINDS, FftCall
 from tcu.surfaces.cosine_tables import tables
 from tcu.surfaces.torch.watch import constant, in_graph, is_watched, recorder
 
 __all__ = ["cosine_tables", "run", "taken"]
 
-_KINDS = ("forward", "inverse", "from_real", "to_real")
 _FORMATS = (torch.float16, torch.float32, torch.float64)
 
 
@@ -115,8 +114,8 @@ def cosine_tables(n: int, kind: int, scale: str, dtype: Any, device: Any) -> tup
 
 def _call(x: Any, kind: str, n: Any, factor: Any) -> FftCall:
     """Raises UnknownNameError, ShapeError, DtypeError, ParameterError for what the operator does not take."""
-    if kind not in _KINDS:
-        raise unknown_name("kind of transform", kind, _KINDS)
+    if kind not in KINDS:
+        raise unknown_name("kind of transform", kind, KINDS)
     pairs = kind != "from_real"
     if x.dtype not in _FORMATS:
         raise DtypeError(
@@ -128,7 +127,7 @@ def _call(x: Any, kind: str, n: Any, factor: Any) -> FftCall:
         )
     if n < 1:
         raise ParameterError(f"n = {n}: a transform has at least one number")
-    return FftCall(x, kind, n, x.dim() - 1 - pairs, factor, pairs)  # type: ignore[arg-type]
+    return FftCall(x, kind, n, x.dim() - 1 - pairs, factor, pairs)
 
 
 def _execute(x: Any, kind: str, n: int, factor: float) -> Any:

@@ -34,6 +34,7 @@
 //   FIRST, LAST    1: the first, the last level
 
 #include "device/mma/narrow.cuh"
+#include "device/types/ieee.cuh"
 
 using namespace tcu;
 
@@ -72,11 +73,6 @@ template <typename Element, int N>
 struct alignas(sizeof(Element) * N < 16 ? sizeof(Element) * N : 16) Pack {
     Element at[N];
 };
-
-__device__ inline float times(float x, float y) { return __fmul_rn(x, y); }
-__device__ inline double times(double x, double y) { return __dmul_rn(x, y); }
-__device__ inline float plus(float x, float y) { return __fadd_rn(x, y); }
-__device__ inline double plus(double x, double y) { return __dadd_rn(x, y); }
 
 __device__ inline REAL power_of_two(int exponent) {
     if constexpr (sizeof(REAL) == 4)

@@ -9,17 +9,13 @@
 //   THREADS threads per block
 
 #include "device/load/matrix.cuh"
+#include "device/types/ieee.cuh"
 
 using namespace tcu;
 
 #include "generated/planes/Planes.inc"
 
 #include "generated/planes/ComplexProduct.inc"
-
-__device__ inline float times(float x, float y) { return __fmul_rn(x, y); }
-__device__ inline double times(double x, double y) { return __dmul_rn(x, y); }
-__device__ inline float plus(float x, float y) { return __fadd_rn(x, y); }
-__device__ inline double plus(double x, double y) { return __dadd_rn(x, y); }
 
 extern "C" __global__ void __launch_bounds__(THREADS) complex_product(const __grid_constant__ ComplexProduct p) {
     const INDEX step = static_cast<INDEX>(gridDim.x) * THREADS;

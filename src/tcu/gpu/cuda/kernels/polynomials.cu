@@ -8,6 +8,7 @@
 //   LEVELS  of pairs: 2^LEVELS is the number of terms or more
 //   THREADS threads per block
 
+#include "device/types/ieee.cuh"
 #include "device/types/types.cuh"
 
 using namespace tcu;
@@ -17,9 +18,6 @@ using namespace tcu;
 #include "generated/polynomials/Pairs.inc"
 
 constexpr int CHUNK = 4;  // terms that are loaded at once
-
-__device__ inline double times(double x, double y) { return __dmul_rn(x, y); }
-__device__ inline double plus(double x, double y) { return __dadd_rn(x, y); }
 
 constexpr int PER = (WIDTH + WARP - 1) / WARP;  // powers of a lane
 

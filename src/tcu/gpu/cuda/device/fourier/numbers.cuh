@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "device/types/ieee.cuh"
 #include "device/types/options.cuh"
 #include "device/types/types.cuh"
 
@@ -20,14 +21,7 @@ struct alignas(2 * sizeof(Floating)) Complex {
     Floating re, im;
 };
 
-__device__ inline float plus(float x, float y) { return __fadd_rn(x, y); }
-__device__ inline double plus(double x, double y) { return __dadd_rn(x, y); }
-__device__ inline float minus(float x, float y) { return __fsub_rn(x, y); }
-__device__ inline double minus(double x, double y) { return __dsub_rn(x, y); }
-__device__ inline float times(float x, float y) { return __fmul_rn(x, y); }
-__device__ inline double times(double x, double y) { return __dmul_rn(x, y); }
-__device__ inline float fused(float x, float y, float z) { return __fmaf_rn(x, y, z); }
-__device__ inline double fused(double x, double y, double z) { return __fma_rn(x, y, z); }
+using tcu::times;  // beside those of complex numbers
 
 __device__ inline Complex times(Complex x, Complex w) {
     return {fused(x.re, w.re, -times(x.im, w.im)), fused(x.re, w.im, times(x.im, w.re))};
