@@ -1,9 +1,10 @@
-"""Contract: exact sums along axes are rounded once, whatever the numbers are, without a GPU.
+"""Contract: exact sums along axes are rounded once, whatever the numbers are, and planned ones are the plan's, without a GPU.
 
 The kernels of rows and of columns run on the host as their recipes say (cuda_on_host.py): every alignment and distance
 of rows, every way in which lanes, warps and blocks share a sum.  Results are those of rational numbers, and of the host's
 exact sums: for numbers of every exponent, cancelling, subnormal, inf and NaN, for those that just pass the proof of the
-fast way and just fail it, and for ties of the last rounding.  Ordinary numbers take the fast way.  No byte outside the
+fast way and just fail it, and for ties of the last rounding.  Ordinary numbers take the fast way.  Sums of 16-bit numbers
+that these kernels take for the default plan have its bits, whatever the numbers are.  No byte outside the
 array's granules is read, workspaces are left empty, and an error in a kernel's text is seen.
 """
 
@@ -22,10 +23,11 @@ from numbers_of_all_kinds import KINDS, draw
 from test_kernels_on_host import HostGpu, Result, alike, placed
 
 import tcu
-from tcu.formats import format_of
+from tcu.formats import format_of, get_format
 from tcu.gpu import exact_columns, exact_rows
 from tcu.gpu.columns import Columns
 from tcu.gpu.launch import Launch
+from tcu.plan import make_plan
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
@@ -49,8 +51,9 @@ def started(host: HostGpu, recipe: Any, place: Any, result: Result) -> Any:
 
 
 def rows_of(
-    host: HostGpu, x: Any, *, dtype: Any = None, stride: int | None = None, shift: int = 0, mean: bool = False
-) -> Any:
+    host: HostGpu, x: Any, *, dtype: Any = None, stride: int | None = None, shift: int = 0, mean: bool = False,
+    planned: bool = False,
+) -> Any:  # fmt: skip
     rows, length = x.shape
     stride = length if stride is None else stride
     apart = np.full(((rows - 1) * stride + length), np.nan, x.dtype)
@@ -59,13 +62,21 @@ def rows_of(
     place, host.readable = placed(apart, shift)
     element, target = format_of(x.dtype), format_of(np.dtype(dtype or x.dtype))
     aligned = place.ctypes.data % 16 == 0
-    recipe = exact_rows.exact_rows_recipe(rows, length, stride, aligned, element, target, host.gpu, mean=mean)
+    if planned:
+        plan = make_plan(length, element, host.gpu.unit)
+        recipe = exact_rows.planned_rows_recipe(plan, rows, stride, aligned, target, host.gpu, mean=mean)
+        assert recipe is not None
+        assert recipe.kernels[0].macros["PLANNED"] == 1
+    else:
+        recipe = exact_rows.exact_rows_recipe(
+            rows, length, stride, aligned, element, target, host.gpu, mean=mean
+        )
     return started(host, recipe, place, Result(rows, target.dtype))
 
 
 def columns_of(
-    host: HostGpu, x: Any, *, dtype: Any = None, gap: int = 0, shift: int = 0, mean: bool = False
-) -> Any:
+    host: HostGpu, x: Any, *, dtype: Any = None, gap: int = 0, shift: int = 0, mean: bool = False, planned: bool = False
+) -> Any:  # fmt: skip
     outer, length, inner = x.shape
     apart = np.full((outer, length, inner + gap), np.nan, x.dtype)
     apart[:, :, :inner] = x
@@ -73,9 +84,15 @@ def columns_of(
     element, target = format_of(x.dtype), format_of(np.dtype(dtype or x.dtype))
     columns = Columns(outer, inner, length * (inner + gap), inner + gap)
     aligned = place.ctypes.data % 16 == 0
-    recipe = exact_columns.exact_columns_recipe(
-        columns, length, aligned, element, target, host.gpu, mean=mean
-    )
+    if planned:
+        plan = make_plan(length, element, host.gpu.unit)
+        recipe = exact_columns.planned_columns_recipe(plan, columns, aligned, target, host.gpu, mean=mean)
+        assert recipe is not None
+        assert recipe.kernels[0].macros["PLANNED"] == 1
+    else:
+        recipe = exact_columns.exact_columns_recipe(
+            columns, length, aligned, element, target, host.gpu, mean=mean
+        )
     return started(host, recipe, place, Result(outer * inner, target.dtype)).reshape(outer, inner)
 
 
@@ -114,6 +131,26 @@ def test_rows_of_tiles(host: HostGpu, dtype: Any, length: int) -> None:
         found = rows_of(host, x, dtype=target, shift=case % 3, mean=case % 5 == 4)
         assert host.launches[-1] == "exact_tile_rows"
         assert alike(found, wanted(x, 1, target, mean=case % 5 == 4)), kind
+
+
+@pytest.mark.slow(3)
+@pytest.mark.parametrize("dtype", DTYPES[:2], ids=lambda dtype: np.dtype(dtype).name)
+@pytest.mark.parametrize("length", [4, 5, 17, 31, 100, 257, 2049, 3000, 4097, 20_001])
+def test_rows_have_the_bits_of_the_default_plan(host: HostGpu, dtype: Any, length: int) -> None:
+    """By tiles where they are short, and by lanes; numbers of many sizes are added up in the plan's order."""
+    host.tuned |= {"least_part": 1 << 30}
+    rows = 101 if length < 1000 else 53
+    rng = np.random.default_rng(length)
+    for case, kind in enumerate(KINDS):
+        x = draw(rng, rows * length, dtype, kind).reshape(rows, length)
+        if case % 2:  # further apart than binary64 is wide, in some rows
+            x[::7, ::3] = np.float64(2.0**-24 if dtype == np.float16 else 2.0**-90)
+        target, mean = DTYPES[case % 4], case % 5 == 4
+        found = rows_of(host, x, dtype=target, shift=1 + case % 3, mean=mean, planned=True)
+        assert host.launches[-1] == ("exact_tile_rows" if length < 1000 else "exact_rows")
+        with np.errstate(all="ignore"):
+            function = tcu.mean if mean else tcu.sum
+            assert alike(found, function(x, axis=1, dtype=np.dtype(target).name)), kind
 
 
 @pytest.mark.slow(2)
@@ -268,6 +305,93 @@ def test_the_most_numbers_of_the_largest_size(host: HostGpu) -> None:
     x[:, ::2] = -65504
     x[0, -1], x[1, 0] = 2.0**-24, 65504
     assert alike(rows_of(host, x, dtype=np.float64), wanted(x, 1, np.float64))
+
+
+@pytest.mark.slow(3)
+@pytest.mark.parametrize("dtype", DTYPES[:2], ids=lambda dtype: np.dtype(dtype).name)
+@pytest.mark.parametrize(
+    ("shape", "shift", "entry"),
+    [
+        ((130, 64, 16), 0, "exact_tile_columns"),
+        ((200, 5, 8), 0, "exact_tile_columns"),
+        ((1, 1000, 803), 0, "exact_columns"),
+        ((2, 2500, 650), 1, "exact_columns"),
+        ((1, 20_001, 515), 1, "exact_columns"),
+    ],
+)
+def test_columns_have_the_bits_of_the_default_plan(
+    host: HostGpu, dtype: Any, shape: tuple[int, int, int], shift: int, entry: str
+) -> None:
+    host.tuned |= {"least": 100, "shifted": 8, "full": 0}
+    rng = np.random.default_rng(shape[1])
+    for case, kind in enumerate(KINDS if shape[1] < 100 else ["special", "spread", "normal"]):
+        x = draw(rng, math.prod(shape), dtype, kind).reshape(shape)
+        if case % 2:
+            x[:, ::3, ::7] = np.float64(2.0**-24 if dtype == np.float16 else 2.0**-90)
+        target, mean = DTYPES[case % 4], case % 5 == 4
+        found = columns_of(host, x, dtype=target, shift=shift, mean=mean, planned=True)
+        assert host.launches[-1] == entry
+        with np.errstate(all="ignore"):
+            function = tcu.mean if mean else tcu.sum
+            assert alike(found, function(x, axis=1, dtype=np.dtype(target).name)), kind
+
+
+def test_few_rows_of_binary16_are_summed_in_any_order(host: HostGpu) -> None:
+    x = draw(np.random.default_rng(2), 16 * 300, np.float16, "special").reshape(1, 16, 300)
+    with np.errstate(all="ignore"):
+        assert alike(columns_of(host, x, dtype=np.float32, planned=True), tcu.sum(x, axis=1))
+    assert host.macros[-1]["ANY_FINITE"] == 1
+
+
+def test_plans_that_other_kernels_take(host: HostGpu) -> None:
+    """Of wider formats, of MMAs, of other blocks, of many chunks; and rows that the plan's own kernel reads as fast."""
+
+    def of(rows: int, length: int, dtype: str = "bfloat16", **options: Any) -> Any:
+        plan = make_plan(length, get_format(dtype), host.gpu.unit, **options)
+        return exact_rows.planned_rows_recipe(plan, rows, length, True, get_format("binary32"), host.gpu)
+
+    assert of(10_000, 257)
+    assert of(10_000, 3000)
+    for rows, length, options in (
+        (10_000, 257, {"dtype": "float32"}), (10_000, 257, {"variant": "short-chain"}), (10_000, 257, {"block": 128}),
+        (10_000, 256, {}), (10_000, 4096, {}), (10_000, (1 << 19) + 1, {}), (50, 257, {}), (10_000, 0, {}),
+    ):  # fmt: skip
+        assert of(rows, length, **options) is None, (rows, length, options)
+
+
+PLANTED_PLANS = {
+    "row": (3000, "exact_rows.cu", "PLANNED ? 53 : 62", "62"),
+    "tile": (100, "exact_tile_rows.cu", "52 - FRACTION - log", "60 - FRACTION - log"),
+    "order": (
+        3000,
+        "exact_rows.cu",
+        "* WARP + lane) * PER_LOAD",
+        "* WARP + lane / 2 + lane % 2 * 16) * PER_LOAD",
+    ),
+    "turns": (3000, "exact_rows.cu", "turn < turns", "turn < 1"),
+    "chunks": (20_001, "exact_rows.cu", "if (lane == chunk) total", "if (lane == chunk / 2) total"),
+}
+
+
+@pytest.mark.slow(2)
+@pytest.mark.parametrize("planted", PLANTED_PLANS)
+def test_an_error_in_a_plan_s_sum_is_seen(host: HostGpu, planted: str) -> None:
+    length, source, right, wrong = PLANTED_PLANS[planted]
+    host.tuned |= {"least_part": 1 << 30}
+    rng = np.random.default_rng(6)
+    x = rng.uniform(1.5, 2, (97, length)).astype(ml_dtypes.bfloat16)
+    for i in range(
+        97
+    ):  # between the least that a lane's proof takes and the least of the row's, and below both
+        x[i, i % 3 :: 5] = (2 * rng.integers(64, 128, x[i, i % 3 :: 5].shape) + 1) * 2.0 ** -(41 + i % 8)
+    expected = tcu.sum(x, axis=1, dtype="float64")
+
+    def run() -> Any:
+        return rows_of(host, x, shift=1, dtype=np.float64, planned=True)
+
+    assert alike(run(), expected)
+    host.changes = {source: {right: wrong}}
+    assert not alike(run(), expected)
 
 
 PLANTED = {

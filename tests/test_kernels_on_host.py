@@ -280,6 +280,47 @@ def test_short_segments(host: HostGpu, kind: str, variant: str) -> None:
 
 
 @pytest.mark.slow(2)
+@pytest.mark.parametrize("kind", KINDS)
+def test_short_segments_of_bfloat16(host: HostGpu, kind: str) -> None:
+    """Also where the numbers' sizes change from place to place, which asks for another unit or for the plan's order."""
+    rng = np.random.default_rng(list(KINDS).index(kind))
+    for mean, longs in ((1.5, (3000,)), (8, (2049,)), (16, ())):
+        offsets = ragged(rng, mean, 4000, longs)
+        dtype = get_format("bfloat16").dtype
+        x = numbers_of(rng, kind, int(offsets[-1]), dtype)
+        for at in range(0, len(x), 700):
+            with np.errstate(all="ignore"):
+                x[at : at + 350] *= np.array(2.0 ** rng.integers(-120, 90), dtype)
+        host.launches.clear()
+        found = sums(host, x, offsets, shift=int(rng.integers(LINE // x.itemsize)))
+        assert host.launches == ["short_segments", "long_chunks"]
+        assert alike(found, model_sums(x, offsets, np.float32)), (mean, longs)
+
+
+@pytest.mark.slow(2)
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("bottom >= exponent + BIAS", "bottom + 9 >= exponent + BIAS"),
+        ("top <= exponent + BIAS &&", "top <= exponent + BIAS + 6 &&"),
+        ("FINEST_UNIT = -126", "FINEST_UNIT = -140"),
+    ],
+)
+def test_an_error_in_short_segments_of_bfloat16_is_seen(host: HostGpu, right: str, wrong: str) -> None:
+    rng = np.random.default_rng(3)
+    offsets = ragged(rng, 16, 9000)
+    x = rng.standard_normal(int(offsets[-1])) * 2.0 ** rng.integers(-3, 7, int(offsets[-1]))
+    x = (x * 2.0**-122 if "FINEST" in right else x).astype(get_format("bfloat16").dtype)
+    wanted = model_sums(x, offsets, np.float32)
+    assert (
+        complaint_about(
+            host, "short_segments", right, wrong, lambda: sums(host, x, offsets, shift=21), wanted
+        )
+        == BITS
+    )
+
+
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("mean", [30, 300])
 def test_segments_of_any_length(host: HostGpu, dtype: str, mean: int, variant: str) -> None:

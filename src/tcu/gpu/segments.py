@@ -255,7 +255,7 @@ def _any_order(n: int, element: Format, gpu: Gpu, mmas: bool) -> bool:
 def _exact_fraction(element: Format, gpu: Gpu, mmas: bool) -> int | None:
     """The fraction bits of short_segments.cu, if it gives the bits of the unit's MMA, or of exact additions; else None."""
     if not mmas:
-        return _FRACTION if element.name == "binary16" and gpu.compute_capability >= (9, 0) else None
+        return _FRACTION if element.dtype.itemsize == 2 and gpu.compute_capability >= (9, 0) else None
     arithmetic = _sum_of_all(element, gpu) if element.name == "binary16" else None
     return arithmetic.fraction_bits if arithmetic and 24 <= arithmetic.fraction_bits <= 26 else None
 

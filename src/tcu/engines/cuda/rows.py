@@ -21,8 +21,8 @@ from tcu.formats.format import Format
 from tcu.gpu.arrays import DeviceArray, joined
 from tcu.gpu.columns import MOST_COLUMNS, Columns, columns_recipe
 from tcu.gpu.device import Gpu, current, find_gpu
-from tcu.gpu.exact_columns import exact_columns_recipe
-from tcu.gpu.exact_rows import exact_rows_recipe
+from tcu.gpu.exact_columns import exact_columns_recipe, planned_columns_recipe
+from tcu.gpu.exact_rows import exact_rows_recipe, planned_rows_recipe
 from tcu.gpu.exponentials import exponentials_recipe
 from tcu.gpu.launch import Launch
 from tcu.gpu.moments import moments_recipe
@@ -142,7 +142,9 @@ def _launch(
         span = (rows - 1) * stride + length
         recipe = segmented_recipe(plan, contiguous(0, span), layout, rows, stride, target, gpu, divisor)
     else:
-        recipe = rows_recipe(plan, rows, stride, each_aligned, target, gpu, divisor)
+        recipe = planned_rows_recipe(plan, rows, stride, aligned, target, gpu, mean=mean) or rows_recipe(
+            plan, rows, stride, each_aligned, target, gpu, divisor
+        )
     return Launch(recipe, gpu), plan
 
 
@@ -158,7 +160,8 @@ def _launch_columns(
         ), None
     plan = _plan(request, length, element, gpu)
     divisor = length if request.operation.mean else 1
-    return Launch(columns_recipe(plan, columns, aligned, target, gpu, divisor), gpu), plan
+    recipe = planned_columns_recipe(plan, columns, aligned, target, gpu, mean=request.operation.mean)
+    return Launch(recipe or columns_recipe(plan, columns, aligned, target, gpu, divisor), gpu), plan
 
 
 def _plan(request: Request, length: int, element: Format, gpu: Gpu) -> Plan:

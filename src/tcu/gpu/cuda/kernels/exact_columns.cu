@@ -19,11 +19,15 @@
 //   PARTS    1: a column may have several blocks
 //   ANYWHERE  1: rows begin anywhere; ALONG rows further they begin alike, COLUMNS is 16 bytes, and a block has one outer
 //            index
+//   PLANNED  1, of 16-bit numbers without PARTS: sums have the bits of a plan of binary64 additions, as in exact_rows.cu
 //   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
 //   UNROLL   1
 //   TERM     VALUE
 
 #include "device/exact/lane_sums.cuh"
+#if PLANNED
+#include "device/reduce/planned_row.cuh"
+#endif
 
 using namespace tcu;
 
@@ -151,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         for (int c = 0; c < COLUMNS; ++c) {
             if (!is_own(c)) continue;
             atomicMax(&meeting.top[place_of(c)], seen[c / 2].top(c % 2));
-            if (ELEMENT == BFLOAT16) atomicMax(&meeting.above_bottom[place_of(c)], exact::FIELDS - seen[c / 2].bottom(c % 2));
+            if (!ANY_FINITE) atomicMax(&meeting.above_bottom[place_of(c)], exact::FIELDS - seen[c / 2].bottom(c % 2));
         }
         __syncthreads();
     }
@@ -160,10 +164,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         int top = seen[c / 2].top(c % 2), bottom = seen[c / 2].bottom(c % 2);
         if (ALONG > 1 && is_own(c)) {
             top = meeting.top[place_of(c)];
-            if (ELEMENT == BFLOAT16) bottom = exact::FIELDS - meeting.above_bottom[place_of(c)];
+            if (!ANY_FINITE) bottom = exact::FIELDS - meeting.above_bottom[place_of(c)];
         }
-        const bool proved =
-            exact::fits(top, bottom, log, 53) && exact::fits(top, bottom, log + exact::logarithm(ALONG), 62);
+        const bool proved = exact::fits_lanes(top, bottom, log, exact::logarithm(ALONG));
         const int exponent = exact::last_bit(bottom == exact::FIELDS ? 1 : bottom);
         parts[c] = {0, proved ? exact::integer_of(sums[c], exponent) : 0, 1, exponent, proved};
     }
@@ -215,10 +218,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
 #else
         void* const out = TOGETHER ? finish::place(results, lane * COLUMNS + c, target)
                                    : finish::place(p.out, result + c, target);
+#if PLANNED
+        const double sum = ALONG == 1 ? sums[c] * exact::UP
+                                      : static_cast<double>(parts[c].low) * exact::power(parts[c].exponent);
+        reduce::store_planned(sum, divisor, out, target);
+#else
         if (ALONG == 1)
             exact::store_lane_sum(sums[c], parts[c], static_cast<u32>(divisor), out, target);
         else
             exact::store_sum(parts[c], static_cast<u32>(divisor), out, target);
+#endif
 #endif
     }
 #if !ANYWHERE
@@ -236,6 +245,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         const i64 place = __shfl_sync(ALL, result, who);
         for (u32 some = __shfl_sync(ALL, left, who); some; some &= some - 1) {
             const int c = __ffs(some) - 1;
+#if PLANNED
+            reduce::store_in_order(from + c, rows, p.stride, static_cast<int>(p.turns), static_cast<int>(p.chunks), divisor,
+                                   finish::place(p.out, place + c, target), target);
+            continue;
+#endif
             exact::sum_in_limbs(from + c, rows, p.stride, limbs);
 #if PARTS
             exact::share_limbs(limbs, p.limbs + (place + c) * exact::WORDS);

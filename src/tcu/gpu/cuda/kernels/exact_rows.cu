@@ -12,12 +12,17 @@
 //   TILES    granules of a lane at a time
 //   LOOPS    1: rows of more than LANES · TILES granules; LANES is 32
 //   PARTS    1: a row may have several warps; LOOPS is 1
+//   PLANNED  1, of 16-bit numbers without PARTS: sums have the bits of a plan of binary64 additions.  What the proof says of a
+//            whole row is then that no order rounds; other rows are added up in the plan's
 //   AHEAD    1: the next granules are asked for before the present ones are added up
 //   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
 //   UNROLL   1
 //   TERM     VALUE
 
 #include "device/exact/row_sums.cuh"
+#if PLANNED
+#include "device/reduce/planned_row.cuh"
+#endif
 
 using namespace tcu;
 
@@ -28,7 +33,7 @@ constexpr int ROWS = WARP / LANES;  // of a warp at once
 extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS))
     exact_rows(const __grid_constant__ ExactRows p) {
     __shared__ i64 all_limbs[exact::WARPS][exact::WORDS];
-    i64* const limbs = all_limbs[threadIdx.x / WARP];
+    [[maybe_unused]] i64* const limbs = all_limbs[threadIdx.x / WARP];
     const int lane = threadIdx.x % WARP, mine = lane % LANES;
     const finish::Target target = static_cast<finish::Target>(p.target);
     const int groups = static_cast<int>(p.groups);
@@ -37,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     const i64 skipped = PARTS ? warp % p.parts * p.part : 0;
     if (base >= p.rows) return;
     const int length = static_cast<int>(PARTS ? max(min(p.length - skipped, p.part), 0ll) : p.length);
-    const u64 divisor = p.mean ? p.length : 1;
+    [[maybe_unused]] const u64 divisor = p.mean ? p.length : 1;
     const int log = ELEMENT == BINARY64 ? exact::EMPTIED_LOG : static_cast<int>(p.log);
     const auto span_of = [&](int group) {
         const i64 row = base + group * ROWS + lane / LANES;
@@ -82,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
                     total.high = __shfl_sync(ALL, total.high, from);
                     total.shift = __shfl_sync(ALL, total.shift, from);
                 }
-                if (ELEMENT != BINARY16) total.exponent = __shfl_sync(ALL, total.exponent, from);
+                if (!ANY_FINITE) total.exponent = __shfl_sync(ALL, total.exponent, from);
                 total.proved = __shfl_sync(ALL, static_cast<int>(total.proved), from);
             }
             if (lane / ROWS == group) kept = total;
@@ -113,6 +118,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     __threadfence();
     exact::take_limbs(shared_by_all, limbs);
     if (lane == 0) exact::store_all_limbs(limbs, divisor, finish::place(p.out, base, target), target);
+#elif PLANNED
+    const bool is_mine = lane < groups * ROWS && base + lane < p.rows;
+    if (is_mine && kept.proved)
+        reduce::store_planned(static_cast<double>(kept.low) * exact::power(kept.exponent), p.mean ? p.length : 1,
+                              finish::place(p.out, base + lane, target), target);
+    for (u32 rest = __ballot_sync(ALL, is_mine && !kept.proved); rest; rest &= rest - 1) {
+        const i64 row = base + __ffs(rest) - 1;
+        reduce::store_in_order(static_cast<const Code*>(p.data) + row * p.stride, length, 1, static_cast<int>(p.turns),
+                               static_cast<int>(p.chunks), p.mean ? p.length : 1, finish::place(p.out, row, target), target);
+    }
 #else
     const bool is_mine = lane < groups * ROWS && base + lane < p.rows;
     kept.proved &= divisor != 0;

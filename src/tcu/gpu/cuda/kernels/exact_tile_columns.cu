@@ -14,9 +14,13 @@
 //   RESIDENT  blocks per multiprocessor that the registers must allow
 //   UNROLL    8
 //   TERM      VALUE
+//   PLANNED   1, of 16-bit numbers, 2048 rows at most: sums have the bits of a plan of binary64 additions, as in exact_rows.cu
 
 #include "device/exact/lane_sums.cuh"
 #include "device/load/bulk_copy.cuh"
+#if PLANNED
+#include "device/reduce/planned_row.cuh"
+#endif
 
 using namespace tcu;
 
@@ -34,7 +38,7 @@ __device__ inline Vector word_at(const char* from) {
 extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) exact_tile_columns(const __grid_constant__ ExactTileColumns p) {
     extern __shared__ uint4 memory[];
     __shared__ u64 full;
-    __shared__ i64 limbs[exact::WORDS];
+    [[maybe_unused]] __shared__ i64 limbs[exact::WORDS];
     const int lane = threadIdx.x, length = static_cast<int>(p.length), log = static_cast<int>(p.log);
     const finish::Target target = static_cast<finish::Target>(p.target);
     const i64 first = static_cast<i64>(blockIdx.x) * p.tile;
@@ -72,8 +76,12 @@ extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) exact_tile_columns(
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 void* const out = finish::place(p.out, result + i, target);
+#if PLANNED
+                reduce::store_planned(sums[i] * exact::UP, p.mean ? length : 1, out, target);
+#else
                 if (p.mean) exact::store_sum(exact::parts_of(sums[i], seen), length, out, target);
                 else finish::store_rounded(out, sums[i] * exact::UP, target);
+#endif
             }
         }
 #else
@@ -95,10 +103,15 @@ extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) exact_tile_columns(
             const i64 other = __shfl_sync(ALL, result, __ffs(rest) - 1);
             for (int i = 0; i < COLUMNS; ++i) {
                 const i64 its = (other + i) / INNER - first;
-                exact::sum_in_limbs(data + its * length * INNER + (other + i) % INNER, length, INNER, limbs);
-                if (lane == 0)
-                    exact::store_all_limbs(limbs, p.mean ? length : 1, finish::place(p.out, other + i, target), target);
+                const Code* const from = data + its * length * INNER + (other + i) % INNER;
+                void* const out = finish::place(p.out, other + i, target);
+#if PLANNED
+                reduce::store_in_order(from, length, INNER, 1, 1, p.mean ? length : 1, out, target);
+#else
+                exact::sum_in_limbs(from, length, INNER, limbs);
+                if (lane == 0) exact::store_all_limbs(limbs, p.mean ? length : 1, out, target);
                 __syncwarp();
+#endif
             }
         }
     }

@@ -17,9 +17,13 @@
 //   RESIDENT  blocks per multiprocessor that the registers must allow
 //   UNROLL    1
 //   TERM      VALUE
+//   PLANNED   1, of 16-bit numbers, 2048 at most: sums have the bits of a plan of binary64 additions, as in exact_rows.cu
 
 #include "device/exact/lane_sums.cuh"
 #include "device/load/bulk_copy.cuh"
+#if PLANNED
+#include "device/reduce/planned_row.cuh"
+#endif
 
 using namespace tcu;
 
@@ -79,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP))
 exact_tile_rows(const __grid_constant__ ExactTileRows p) {
     extern __shared__ uint4 memory[];
     __shared__ u64 full;
-    __shared__ i64 limbs[exact::WORDS];
+    [[maybe_unused]] __shared__ i64 limbs[exact::WORDS];
     const int lane = threadIdx.x, length = LENGTH ? LENGTH : static_cast<int>(p.length);
     const int log = static_cast<int>(p.log);
     const finish::Target target = static_cast<finish::Target>(p.target);
@@ -114,8 +118,12 @@ exact_tile_rows(const __grid_constant__ ExactTileRows p) {
         const bool proved = seen.fits(log);
         if (is_there && proved) {
             const double sum = sums[0] + sums[1];
+#if PLANNED
+            reduce::store_planned(sum * exact::UP, p.mean ? length : 1, out, target);
+#else
             if (p.mean) exact::store_sum(exact::parts_of(sum, seen), length, out, target);
             else finish::store_rounded(out, sum * exact::UP, target);
+#endif
         }
 #else
         constexpr int NUMBERS = UNIT / SIZE;
@@ -138,10 +146,15 @@ exact_tile_rows(const __grid_constant__ ExactTileRows p) {
 #endif
         for (u32 rest = __ballot_sync(ALL, is_there && !proved); rest; rest &= rest - 1) {
             const int other = begin + __ffs(rest) - 1;
+#if PLANNED
+            reduce::store_in_order(data + static_cast<i64>(other) * length, length, 1, 1, 1, p.mean ? length : 1,
+                                   finish::place(p.out, first + other, target), target);
+#else
             exact::sum_in_limbs(data + static_cast<i64>(other) * length, length, 1, limbs);
             if (lane == 0)
                 exact::store_all_limbs(limbs, p.mean ? length : 1, finish::place(p.out, first + other, target), target);
             __syncwarp();
+#endif
         }
     }
 }

@@ -1,11 +1,12 @@
-// Sums of short ragged segments of binary16. They have the bits of segments.cu, without MMAs, wherever an MMA would
-// cut nothing off.
+// Sums of short ragged segments of 16-bit numbers. They have the bits of segments.cu, without MMAs, wherever an MMA would
+// cut nothing off.  Those of bfloat16 have the bits of binary64 additions, which are exact there, too.
 //
 // An MMA adds the numbers of a set exactly, after it has cut them at FRACTION_BITS below the largest exponent, and
 // rounds once.  Let E be the largest exponent in a stretch of numbers.  If all of them are multiples of the unit 2^(E
 // - FRACTION_BITS), nothing is cut, and the sum of a set is a difference of two exact running sums, rounded.  The
 // running sums are integers modulo 2^32 in that unit.  All numbers of binary16 are multiples of 2^-24, so this holds
-// for all numbers below 2^(FRACTION_BITS - 23) in magnitude.
+// for all numbers below 2^(FRACTION_BITS - 23) in magnitude.  Of bfloat16, numbers are taken for multiples of the unit if
+// their exponents are not below E + 7 - FRACTION_BITS.
 //
 // The numbers i of a 64-byte chunk, counted from its first, form two sets: i mod 4 in {0, 1}, and i mod 4 in {2, 3}.
 // Let Q[i] be the running sum of the numbers i, i - 4, i - 8, ... What a ring in shared memory keeps is U[i] = Q[i] +
@@ -18,14 +19,15 @@
 // larger unit.  Groups with inf, NaN or numbers that are no multiples of the unit, and groups longer than the ring,
 // are left to the MMAs (ragged/group_sums.cuh).
 //
-// Compiled with ELEMENT BINARY16 and what ragged/segment_sums.cuh needs, for GPUs whose MMA adds 16 numbers at once,
+// Compiled with ELEMENT BINARY16 or BFLOAT16 and what ragged/segment_sums.cuh needs, for GPUs whose MMA adds 16 numbers at once,
 // and
 //   RESIDENT       blocks per multiprocessor that the registers must allow
-//   MMAS           1: with the bits of the plan of MMAs; 0: with those of binary64 additions, which are exact, too
+//   MMAS           1, of binary16: with the bits of the plan of MMAs; 0: with those of binary64 additions, which are exact, too
 //   FRACTION_BITS  that the MMA keeps below the largest exponent
 //   PER_LANE       numbers of a lane in a window: 8, 16, or 32
 //   RING           numbers whose running sums are kept: a power of two
 
+#include "device/exact/range.cuh"
 #include "device/load/async_copy.cuh"
 #include "device/load/bulk_copy.cuh"
 #include "device/ragged/segment_sums.cuh"
@@ -35,9 +37,16 @@ using namespace tcu;
 constexpr int WINDOW = WARP * PER_LANE;
 constexpr int VECTORS = PER_LANE / PER_LOAD;
 constexpr u32 SPAN = RING - WINDOW - 4;  // numbers of a group of segments whose running sums have room in the ring together
-// Of binary16: fraction bits, exponent bias, and the exponent of its smallest number.
-constexpr int FRACTION = 10, BIAS = 15, LOWEST = -24;
+// The element's fraction bits, exponent bias, and the code of its infinity; the exponent of the finest unit; and a first
+// guess of the largest exponent.
+#if ELEMENT == BINARY16
+constexpr int FRACTION = 10, BIAS = 15, FINEST_UNIT = -24, USUAL = FINEST_UNIT + FRACTION_BITS;
 constexpr u32 INFINITE = 0x7c00;
+#else
+// With a finer unit, a sum in binary32 could be rounded twice.
+constexpr int FRACTION = 7, BIAS = 127, FINEST_UNIT = -126, USUAL = 1;
+constexpr u32 INFINITE = 0x7f80;
+#endif
 constexpr u32 NOWHERE = 1u << 31;
 
 // In the ring, each block of BLOCK sums is preceded by a second copy of the four sums before it.  So the vectors of
@@ -45,7 +54,7 @@ constexpr u32 NOWHERE = 1u << 31;
 constexpr int BLOCK = 32, PAD = 4;
 constexpr u32 RING_WORDS = RING / BLOCK * (BLOCK + PAD), WINDOW_WORDS = WINDOW / BLOCK * (BLOCK + PAD);
 
-static_assert(ELEMENT == BINARY16, "the running sums are those of binary16");
+static_assert(ELEMENT == BINARY16 || (ELEMENT == BFLOAT16 && !MMAS), "sums of bfloat16 by MMAs have no kernel here");
 static_assert(FRACTION_BITS + (MMAS ? 6 : 7) <= 32, "the sum of 16 numbers, or of 32, with its sign, is a number of 32 bits");
 static_assert((RING & (RING - 1)) == 0 && RING > WINDOW + ragged::CHUNK64, "the ring has room for a chunk64 and a window");
 
@@ -104,6 +113,8 @@ __device__ inline void store_vector(u32 at, uint4 v) {
     asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w));
 }
 
+#if ELEMENT == BINARY16
+
 // The larger magnitude in each half of two pairs of numbers.  NaN is larger than all.
 __device__ inline u32 larger(u32 a, u32 b) {
     u32 most;
@@ -122,18 +133,24 @@ __device__ inline u32 leftover(u32 pair, u32 whole) {
     return rest;
 }
 
+#endif
+
 __device__ inline u32 reduce_max(u32 v) { return __reduce_max_sync(ALL, v); }
 
 __device__ inline u32 in_both_halves(u32 code) { return code * 0x10001; }
 
 // The unit that numbers must be multiples of, given by the largest exponent that they may have.
 struct SumUnit {
-    static constexpr int FINEST = LOWEST + FRACTION_BITS;  // with this exponent, nothing is cut off of any number
-    int exponent = FINEST;
+    static constexpr int FINEST = FINEST_UNIT + FRACTION_BITS;  // with this exponent, nothing is cut off of any number of binary16
+    int exponent = USUAL;
 
     // A code above those of all allowed magnitudes.
     __device__ u32 limit() const { return (exponent + 1 + BIAS) << FRACTION; }
     __device__ u32 whole() const { return in_both_halves((exponent - FRACTION_BITS + FRACTION + BIAS) << FRACTION); }
+    // Whether numbers may have these exponent fields.
+    __device__ bool allows(int top, int bottom) const {
+        return top <= exponent + BIAS && bottom >= exponent + BIAS + FRACTION - FRACTION_BITS;
+    }
     __device__ float value() const { return __uint_as_float((exponent - FRACTION_BITS + 127) << 23); }
     // A multiple of 2^32 units.  Near it, neighbouring numbers of binary64 are one unit apart.
     __device__ double anchor() const {
@@ -165,7 +182,7 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
 
     SumUnit unit;
     double anchor = unit.anchor();
-    u32 above = in_both_halves(0x8000 - unit.limit());  // a magnitude plus this has its highest bit set if it is too large
+    [[maybe_unused]] u32 above = in_both_halves(0x8000 - unit.limit());  // a magnitude plus this has its highest bit set if it is too large
     // The end of the sums, a multiple of WINDOW, and its place in the ring; 0: the ring begins again.
     u32 filled = 0, slot = 0;
     const u32 vector_of_lane = of_lane(lane * VECTORS), last_vector = warp::uniform((stop - 1) / PER_LOAD);
@@ -204,6 +221,7 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
         for (int i = 0; i < VECTORS; ++i) ahead[i].words = load::load_vector(ahead_of_lane + i * 16);
         filled += WINDOW;
         load();
+#if ELEMENT == BINARY16
         u32 mosts[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -218,6 +236,13 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
 #pragma unroll
             for (int i = 0; i < 4 * VECTORS; ++i) wrong |= leftover(ahead[i / 4].word[i % 4], whole);
         }
+#else
+        exact::Range seen;
+#pragma unroll
+        for (int j = 0; j < VECTORS; ++j) seen.see(ahead[j]);
+        most = static_cast<u32>(seen.top()) << FRACTION;
+        const u32 wrong = !unit.allows(seen.top(), seen.bottom());
+#endif
         if (__any_sync(ALL, wrong != 0)) return false;
 
         u32 sums[PER_LANE];  // running sums of the lane's own numbers

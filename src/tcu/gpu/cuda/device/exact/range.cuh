@@ -62,11 +62,21 @@ struct Range {
 #endif
 };
 
+// PLANNED: sums have the bits of a plan of binary64 additions (kernels/exact_rows.cu).
+#ifndef PLANNED
+#define PLANNED 0
+#endif
+
+// Whether sums of finite numbers are exact, whatever they are: of 2^13 of binary16.  Plans may have more.
+#ifndef ANY_FINITE
+#define ANY_FINITE (ELEMENT == BINARY16)
+#endif
+
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
 
 // Of pairs of numbers: the largest exponent field, and the smallest one of those that are not zero.
 struct PairRange {
-#if ELEMENT == BINARY16
+#if ANY_FINITE
     u32 found = 0;  // NaN where there was inf or NaN
 
     __device__ void see(u32 word) { asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(found) : "r"(word), "r"(0)); }
@@ -98,5 +108,17 @@ __device__ inline int last_bit(int bottom) { return max(bottom, 1) - BIAS - FRAC
 __device__ inline bool fits(int top, int bottom, int log, int bits) {
     return top < FIELDS && max(top, 1) - BIAS + 1 + log <= last_bit(bottom) + bits;
 }
+
+#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+
+// Whether lanes that have 2^log numbers each add them up exactly, and 2^`lanes` of them, as integers, what they have; of plans,
+// whether no order of additions in binary64 rounds the sum of all.
+__device__ inline bool fits_lanes(int top, int bottom, int log, int lanes) {
+    const bool any = fits(top, bottom, log + lanes, PLANNED ? 53 : 62);
+    if (PLANNED) return ANY_FINITE ? top < FIELDS : any;
+    return fits(top, bottom, log, 53) && any;
+}
+
+#endif
 
 }  // namespace tcu::exact

@@ -67,11 +67,10 @@ struct RowSum {
     __device__ Parts total(int log) const {
         const int top = largest_of_lanes(max(seen.top(0), seen.top(1)));
         const int bottom =
-            ELEMENT == BINARY16 ? 1 : FIELDS - largest_of_lanes(FIELDS - min(seen.bottom(0), seen.bottom(1)));
-        const bool proved = fits(top, bottom, log, 53);
+            ANY_FINITE ? 1 : FIELDS - largest_of_lanes(FIELDS - min(seen.bottom(0), seen.bottom(1)));
+        const bool proved = fits_lanes(top, bottom, log, logarithm(LANES));
         const int exponent = last_bit(bottom == FIELDS ? 1 : bottom);
-        return {0, sum_of_lanes(proved ? integer_of(sum, exponent) : 0), 1, exponent,
-                proved && fits(top, bottom, log + logarithm(LANES), 62)};
+        return {0, sum_of_lanes(proved ? integer_of(sum, exponent) : 0), 1, exponent, proved};
     }
 #else
     Cut cut;
