@@ -505,6 +505,7 @@ def test_a_function_is_probed_like_the_unit_it_wraps(run):
     assert [each["value"] for each in mine] == [each["value"] for each in theirs]
 
 
+@pytest.mark.slow
 def test_a_module_of_a_package(run):
     Path("package").mkdir()
     Path("package/__init__.py").write_text("", encoding="utf-8")

@@ -101,6 +101,7 @@ def test_the_bits_are_those_of_the_definition(kind: Any, n: int) -> None:
 PASSES = (((4,), (5,)), ((4, 3), (5, 2)), ((3, 2), (6,), (2, 2)))
 
 
+@pytest.mark.slow(5)
 @pytest.mark.parametrize("radices", PASSES)
 @pytest.mark.parametrize("storage", ["binary16", "binary32", "binary64"])
 @pytest.mark.parametrize("inverse", [False, True])
@@ -144,7 +145,7 @@ def test_a_wrong_root_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 # The error.
 
 
-@pytest.mark.slow(6)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_errors_of_every_length_to_600_are_below_the_bound(dtype: Any, kind: Any) -> None:

@@ -118,7 +118,7 @@ LONG = (320, 502, 512, 625, 1000, 1024, 1031, 2048, 2187, 4096, 8192)
     "dtype", [np.float16, np.complex64, np.complex128], ids=["binary16", "binary32", "binary64"]
 )
 @pytest.mark.parametrize("n", LENGTHS)
-@pytest.mark.slow(20)
+@pytest.mark.slow(4)
 def test_transforms_that_a_block_has_in_hand(host: HostGpu, n: int, dtype: Any, kind: Any) -> None:
     rng = np.random.default_rng(n)
     for rows, factor in ((1, 1.0), (5, 1 / n)):
@@ -131,7 +131,7 @@ def test_transforms_that_a_block_has_in_hand(host: HostGpu, n: int, dtype: Any, 
     "dtype", [np.float16, np.complex64, np.complex128], ids=["binary16", "binary32", "binary64"]
 )
 @pytest.mark.parametrize("n", LONG)
-@pytest.mark.slow(20)
+@pytest.mark.slow(4)
 @pytest.mark.usefixtures("short")
 def test_transforms_of_several_passes(host: HostGpu, n: int, dtype: Any, kind: Any) -> None:
     rng = np.random.default_rng(n)
@@ -146,7 +146,7 @@ def test_transforms_of_several_passes(host: HostGpu, n: int, dtype: Any, kind: A
     "dtype", [np.float16, np.float32, np.float64], ids=["binary16", "binary32", "binary64"]
 )
 @pytest.mark.parametrize("n", [*LENGTHS[1:], *LONG[:8]])
-@pytest.mark.slow(20)
+@pytest.mark.slow(4)
 @pytest.mark.usefixtures("short")
 def test_transforms_of_real_numbers(host: HostGpu, n: int, dtype: Any, kind: Any) -> None:
     rng = np.random.default_rng(n)
@@ -162,7 +162,7 @@ def test_transforms_of_real_numbers(host: HostGpu, n: int, dtype: Any, kind: Any
 @pytest.mark.parametrize("kind", ["forward", "inverse", "from_real", "to_real"])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("n", [12, 16, 15, 13, 512])
-@pytest.mark.slow(20)
+@pytest.mark.slow(4)
 @pytest.mark.usefixtures("short")
 def test_any_axis_strides_and_lengths(host: HostGpu, n: int, axis: int, kind: Any) -> None:
     rng = np.random.default_rng(n + axis)

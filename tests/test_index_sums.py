@@ -57,6 +57,7 @@ def rounded(number: Fraction, dtype: Any) -> Any:
     return tcu.fsum(np.array(parts, np.float64), dtype=dtype)
 
 
+@pytest.mark.slow(6)
 @formats
 @pytest.mark.parametrize("size", [1, 3, 40, 1000])
 def test_slots_are_exact_sums_rounded_once(dtype: Any, size: int) -> None:

@@ -106,6 +106,7 @@ def sorts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
     return bool(request.param)
 
 
+@pytest.mark.slow(6)
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("slots", [1, 100, 256, 257, 2048, 2049, 70_000])
 def test_places_of_every_slot_are_brought_together(
@@ -145,7 +146,7 @@ def test_what_is_out_of_range_is_told_and_counts_nowhere(host: HostGpu, sorts: b
     assert found.sum() == 2 * 997
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @dtypes
 @pytest.mark.parametrize("columns", [2, 8, 33, 300])
 def test_rows_have_the_sums_of_the_host(host: HostGpu, dtype: Any, columns: int) -> None:

@@ -58,7 +58,7 @@ MIXED = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow(0)
 @pytest.mark.parametrize(("unit", "instruction", "formats", "output"), MIXED)
 def test_pairs_of_two_formats_are_identified(unit: str, instruction: str, formats: str, output: str) -> None:
     found = infer(unit, instruction=instruction, input=formats, output=output, seed=0, outputs=100_000)
@@ -342,6 +342,7 @@ def chain(fused: bool, step: int = 1):
     return chain
 
 
+@pytest.mark.slow
 def test_chains_are_identified(request: pytest.FixtureRequest) -> None:
     draw = random.Random(18)
     for number in range(request.config.getoption("--units") // 2 + 1):
@@ -376,6 +377,7 @@ def test_aligned_sums_that_are_nearly_a_chain_are_told_from_it(request: pytest.F
         assert different_outputs(target, found, 50_000, number) == 0
 
 
+@pytest.mark.slow
 def test_a_tail_tells_any_number_of_bits_from_a_chain_in_one_question() -> None:
     for operand in ("binary16", "bfloat16", "tf32", "e4m3", "e5m2"):
         row = Instruction("mma", operand, operand, "binary32", (16, 8, 4), FusedChain(), ())

@@ -124,7 +124,7 @@ def test_the_bits_are_those_of_the_plan_read_literally(share: int) -> None:
         same(np.asarray(found).reshape(-1), codes, (share, case, unit, dtype, n, given))
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @every_variant
 @every_dtype
 def test_three_levels_of_totals_have_the_bits_of_the_plan(variant: str, dtype: Any) -> None:

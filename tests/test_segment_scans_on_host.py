@@ -80,7 +80,7 @@ def ragged(rng: Any, mean: float, count: int) -> Any:
     return offsets_of(rng, rng.geometric(1 / (mean + 1), count) - 1)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @dtypes
 @orders
 def test_segments_of_every_length(host: HostGpu, dtype: Any, exclusive: bool, reverse: bool) -> None:
@@ -94,7 +94,7 @@ def test_segments_of_every_length(host: HostGpu, dtype: Any, exclusive: bool, re
         assert alike(found, wanted(x, offsets, *options)), (kind, case)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @dtypes
 @orders
 def test_long_segments_among_short_ones(host: HostGpu, dtype: Any, exclusive: bool, reverse: bool) -> None:
