@@ -22,7 +22,19 @@ from tcu.surfaces.sums_by_index import (
     whole_size,
 )
 
-__all__ = ["bincount", "bins_of", "embedding_gradient", "histogram", "known_edges", "reduce_by_key"]
+__all__ = [
+    "bincount",
+    "bins_of",
+    "check_line",
+    "edges_of",
+    "embedding_gradient",
+    "histogram",
+    "known_edges",
+    "looked_up",
+    "padded",
+    "reduce_by_key",
+    "weights_like",
+]
 
 
 def bincount(index: Any, weights: Any = None, size: int | None = None, *, dtype: Any = None) -> Any:
@@ -55,7 +67,7 @@ def bincount(index: Any, weights: Any = None, size: int | None = None, *, dtype:
         return _lazy_bincount(index, weights, size, dtype)
     library = library_of(index, index if weights is None else weights, "weights")
     index = as_array(index)
-    _check_line(index)
+    check_line(index)
     if size is None:
         size = int(index.max()) + 1 if index.shape[0] else 0
     size = whole_size(size)
@@ -66,7 +78,7 @@ def bincount(index: Any, weights: Any = None, size: int | None = None, *, dtype:
     return index_sum(as_array(weights), places, size, dtype=dtype, check=False)
 
 
-def _check_line(index: Any) -> None:
+def check_line(index: Any) -> None:
     if index.ndim != 1:
         raise ShapeError(f"index has shape {tuple(index.shape)}: give one line, index.reshape(-1)")
 
@@ -78,7 +90,7 @@ def _lazy_bincount(index: Any, weights: Any, size: int | None, dtype: Any) -> An
         )
     arrays = dask_arrays()
     index = arrays.lazy("index", index)
-    _check_line(index)
+    check_line(index)
     x = arrays.ones_like(index) if weights is None else weights
     return arrays.run(False, x, index, size, 0, None, None, dtype, None, True, negative=False)
 
@@ -123,9 +135,7 @@ def histogram(
     library = library_of(x, x if weights is None else weights, "weights")
     x = as_array(x)
     if weights is not None:
-        weights = as_array(weights)
-        _check_shape_of_weights(weights, x)
-        weights = weights.reshape(-1)
+        weights = weights_like(as_array(weights), x).reshape(-1)
     line = x.reshape(-1)
     if library is np:
         edges = edges_of(line, bins, range)
@@ -141,9 +151,11 @@ def histogram(
     return index_sum(weights, place, count, dtype=dtype, check=False), edges
 
 
-def _check_shape_of_weights(weights: Any, x: Any) -> None:
+def weights_like(weights: Any, x: Any) -> Any:
+    """The weights; raises ShapeError unless they have x's shape."""
     if tuple(weights.shape) != tuple(x.shape):
         raise ShapeError(f"weights have shape {tuple(weights.shape)}: give x's, {tuple(x.shape)}")
+    return weights
 
 
 def bins_of(x: Any, edges: Any) -> Any:
@@ -166,9 +178,7 @@ def _lazy_histogram(x: Any, bins: Any, range: Any, weights: Any, dtype: Any) -> 
     if weights is None:
         weights = arrays.ones_like(x)
     else:
-        weights = arrays.lazy("weights", weights)
-        _check_shape_of_weights(weights, x)
-        weights = weights.rechunk(x.chunks)
+        weights = weights_like(arrays.lazy("weights", weights), x).rechunk(x.chunks)
     line, place = weights.reshape(-1), place.reshape(-1)
     sums = arrays.run(False, line, place, len(edges) - 1, 0, None, None, dtype, None, False)
     return sums, arrays.lazy("edges", edges)
@@ -280,6 +290,13 @@ def embedding_gradient(
     else:
         library_of(gradient, index)
         gradient, index = as_array(gradient), as_array(index)
+    rows, places = looked_up(gradient, index)
+    dtype = rows.dtype if dtype is None else dtype
+    return padded(index_sum(rows, places, size, check=check, dtype=dtype), size, padding_index)
+
+
+def looked_up(gradient: Any, index: Any) -> tuple[Any, Any]:
+    """The rows and a line of their places."""
     if gradient.ndim == 0 or tuple(gradient.shape[:-1]) != tuple(index.shape):
         raise ShapeError(
             f"gradient has shape {tuple(gradient.shape)}: give one row for each index, {(*index.shape, 'd')}"
@@ -289,17 +306,18 @@ def embedding_gradient(
             f"gradient has dtype {dtype_name(gradient)}: give float16, bfloat16, float32 or float64"
         )
     places = index.reshape(-1)
-    found = index_sum(
-        gradient.reshape(len(places), gradient.shape[-1]), places, size, check=check,
-        dtype=gradient.dtype if dtype is None else dtype,
-    )  # fmt: skip
+    return gradient.reshape(places.shape[0], gradient.shape[-1]), places
+
+
+def padded(table: Any, size: int, padding_index: int | None) -> Any:
+    """The gradient of a table whose row there has none."""
     if padding_index is None:
-        return found
+        return table
     if not -size <= padding_index < size:
         raise ParameterError(
             f"padding_index={padding_index}: choose a row of the table, {-size} to {size - 1}"
         )
-    if is_tensor(found):
-        found = found.clone()
-    found[padding_index] = 0
-    return found
+    if is_tensor(table):
+        table = table.clone()
+    table[padding_index] = 0
+    return table

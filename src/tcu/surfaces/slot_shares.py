@@ -20,7 +20,7 @@ from tcu.ops.result import rounding_target
 from tcu.surfaces.shares import Share, rounded_share
 from tcu.surfaces.sums_by_index import by_index, is_integer
 
-__all__ = ["SlotShare", "means_of", "merged_slots", "share_of_rows", "sums_of"]
+__all__ = ["SlotShare", "first_clash", "means_of", "merged_slots", "share_of_rows", "sums_of"]
 
 _SPECIAL = (np.inf, -np.inf, np.nan)
 
@@ -79,12 +79,28 @@ def _special(places: npt.NDArray[np.int64], rows: npt.NDArray[np.float64], size:
     if np.isfinite(rows).all():
         return found
     for number in _SPECIAL:
-        here = np.isnan(rows) if np.isnan(number) else rows == number
-        of_slots = np.zeros((size, *rows.shape[1:]))
-        at, *columns = np.nonzero(here)
-        of_slots[(places[at], *columns)] = number
+        of_slots = np.where(_has(number, places, rows, size), number, 0)
         found.append(_some(np.arange(size), of_slots))
     return found
+
+
+def _has(
+    number: float, places: npt.NDArray[np.int64], rows: npt.NDArray[np.float64], size: int
+) -> npt.NDArray[np.bool_]:
+    """Whether a slot gets it, in each column."""
+    found = np.zeros((size, *rows.shape[1:]), bool)
+    at, *columns = np.nonzero(np.isnan(rows) if np.isnan(number) else rows == number)
+    found[(places[at], *columns)] = True
+    return found
+
+
+def first_clash(share: SlotShare, size: int) -> int:
+    """The first of the slots that are keys which gets inf and -inf, and no NaN; or -1."""
+    if is_integer(share.rows) or np.isfinite(share.rows).all():
+        return -1
+    up, down, nan = (_has(number, share.keys, share.rows, size) for number in _SPECIAL)
+    slots = np.flatnonzero((up & down & ~nan).reshape(size, -1).any(axis=1))
+    return int(slots[0]) if len(slots) else -1
 
 
 def merged_slots(shares: Iterable[SlotShare]) -> SlotShare:

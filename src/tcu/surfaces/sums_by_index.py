@@ -35,6 +35,7 @@ __all__ = [
     "dtype_name",
     "is_integer",
     "library_of",
+    "no_value",
     "products",
     "rounded_to",
     "whole_size",
@@ -290,8 +291,15 @@ def _clash(library: Any, line: Any, offsets: Any, slots: int) -> InvalidOperatio
     ends = np.asarray(offsets)
     values = np.asarray(_cast(line.detach() if library is not np else line, "float64"))
     up, down = (np.concatenate(([0], np.cumsum(each))) for each in (np.isposinf(values), np.isneginf(values)))
-    both = (up[ends[1:]] > up[ends[:-1]]) & (down[ends[1:]] > down[ends[:-1]])
-    slot = int(np.flatnonzero(both)[0]) % slots
+    nans = np.concatenate(([0], np.cumsum(np.isnan(values))))
+    both, numbers = (
+        (up[ends[1:]] > up[ends[:-1]]) & (down[ends[1:]] > down[ends[:-1]]),
+        nans[ends[1:]] == nans[ends[:-1]],
+    )
+    return no_value(int(np.flatnonzero(both & numbers)[0]) % slots)
+
+
+def no_value(slot: int) -> InvalidOperationError:
     return InvalidOperationError(
         f"slot {slot} gets inf and -inf, so its sum has no value: find them with numpy.isinf and remove them"
     )
