@@ -40,8 +40,8 @@ def index_sum(
     axis:
         The axis of x that the index goes along; the result has ``size`` in its place.
     weights:
-        A factor for each place along ``axis``, or one for each number of x: exact products are added up.  Not with
-        float64, whose products binary64 does not hold, and not with integers.
+        A factor for each place along ``axis``, or one for each number of x: exact products are added up.  Those of
+        float64, which binary64 does not hold, in the host's memory, of one array; none of integers.
     initial:
         An array of the result's shape that is added before the rounding, as ``out += ...`` would.
     dtype:

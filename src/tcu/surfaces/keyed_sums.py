@@ -251,6 +251,7 @@ def embedding_gradient(
     size: int,
     *,
     padding_index: int | None = None,
+    initial: Any = None,
     dtype: Any = None,
     check: bool = True,
 ) -> Any:
@@ -266,6 +267,8 @@ def embedding_gradient(
         Rows of the table.
     padding_index:
         A row whose gradient is 0.
+    initial:
+        A gradient (size, d) that is added before the rounding, as in :func:`index_sum`.
     dtype:
         As in :func:`index_sum`; None: that of ``gradient``.
     check:
@@ -292,7 +295,8 @@ def embedding_gradient(
         gradient, index = as_array(gradient), as_array(index)
     rows, places = looked_up(gradient, index)
     dtype = rows.dtype if dtype is None else dtype
-    return padded(index_sum(rows, places, size, check=check, dtype=dtype), size, padding_index)
+    found = index_sum(rows, places, size, initial=initial, check=check, dtype=dtype)
+    return padded(found, size, padding_index, initial)
 
 
 def looked_up(gradient: Any, index: Any) -> tuple[Any, Any]:
@@ -309,8 +313,8 @@ def looked_up(gradient: Any, index: Any) -> tuple[Any, Any]:
     return gradient.reshape(places.shape[0], gradient.shape[-1]), places
 
 
-def padded(table: Any, size: int, padding_index: int | None) -> Any:
-    """The gradient of a table whose row there has none."""
+def padded(table: Any, size: int, padding_index: int | None, initial: Any = None) -> Any:
+    """The gradient of a table whose row there has none, but what was there before."""
     if padding_index is None:
         return table
     if not -size <= padding_index < size:
@@ -319,5 +323,5 @@ def padded(table: Any, size: int, padding_index: int | None) -> Any:
         )
     if is_tensor(table):
         table = table.clone()
-    table[padding_index] = 0
+    table[padding_index] = 0 if initial is None else initial[padding_index]
     return table

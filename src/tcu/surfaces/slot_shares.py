@@ -6,6 +6,7 @@ the part's rows; so shares merge in any order, and leave no trace in the result.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.engines.host.integers import wide_dtype
-from tcu.formats.format import get_format
+from tcu.formats.format import format_of, get_format
 from tcu.ops import FMEAN
 from tcu.ops.exact import exact_sum
 from tcu.ops.result import rounding_target
@@ -42,11 +43,12 @@ def share_of_rows(keys: npt.NDArray[Any], rows: npt.NDArray[Any]) -> SlotShare:
         sums = np.zeros((len(unique), *rows.shape[1:]), wide_dtype(rows.dtype))
         np.add.at(sums, places, rows.astype(sums.dtype))
         return SlotShare(unique, sums)
+    fraction_bits = format_of(rows.dtype).fraction_bits
     with np.errstate(invalid="ignore"):  # signalling NaN
         rows = rows.astype(np.float64)
     n, found = len(rows), _special(places, rows, len(unique))
     rows = np.where(np.isfinite(rows), rows, 0)
-    every = np.arange(len(unique))
+    every, largest = np.arange(len(unique)), 2.0**53 * _quantum(rows, fraction_bits)
     while True:  # what is left of each sum is rounded, until nothing is
         sums = by_index(False, rows, places, len(unique), check=False)
         if (large := np.isinf(sums)).any():  # their numbers stay as they are
@@ -55,12 +57,18 @@ def share_of_rows(keys: npt.NDArray[Any], rows: npt.NDArray[Any]) -> SlotShare:
         # At first every key has a row, be its sum 0.
         some, part = (every, sums) if len(rows) == n else _some(every, sums)
         found.append((some, part))
-        if not len(some):
+        if (np.abs(part) < largest).all():  # multiples of the quantum, which binary64 holds: nothing is left
             break
         rows, places = np.concatenate((rows, -part)), np.concatenate((places, some))
     return SlotShare(
         unique[np.concatenate([each[0] for each in found])], np.concatenate([each[1] for each in found])
     )
+
+
+def _quantum(rows: npt.NDArray[np.float64], fraction_bits: int) -> float:
+    """A power of two of which all are multiples, at most 2^900."""
+    least = np.abs(rows).min(initial=2.0**900, where=rows != 0)
+    return max(math.ldexp(1, math.frexp(least)[1] - 1 - fraction_bits), 2.0**-1074)
 
 
 Found = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,21 +70,24 @@ def by_index(
         dtype = out.dtype
     if weights is not None or initial is not None:
         dtype = rounded_to(x, dtype)
-    rows = _moved(x, axis, 0) if weights is None else products(x, weights, axis)
+    function: Callable[..., Any] = functions.segment_fmean if mean else functions.segment_fsum
+    factors = None
+    rows = _moved(x, axis, 0)
+    if weights is not None and not kernels and "float64" in (dtype_name(x), dtype_name(as_array(weights))):
+        function = functions.segment_fdot
+        rows, factors = _factors(x, weights, axis, wide=True)
+        factors = library.broadcast_to(factors, tuple(rows.shape))
+    elif weights is not None:
+        rows = products(x, weights, axis)
     if initial is not None:
         rows, places = _with(library, rows, places, initial, axis, count)
+        if factors is not None:
+            factors = library.concatenate((factors, library.ones_like(rows[len(factors) :])))
     if kernels:
         sums = _sums_on_gpu(mean, rows, places, count, check, dtype)
     else:
-        sums = _sums(
-            functions.segment_fmean if mean else functions.segment_fsum,
-            library,
-            rows,
-            places,
-            count,
-            check,
-            dtype,
-        )
+        tables = (rows,) if factors is None else (rows, factors)
+        sums = _sums(function, library, tables, places, count, check, dtype)
     return _placed(sums, axis, out)
 
 
@@ -182,13 +185,14 @@ def rounded_to(x: Any, dtype: Any) -> Any:
     return result_format(summable(np.dtype(dtype_name(x)), "x", "sum"), None).dtype.name
 
 
-def check_weights(x: Any, weights: Any, axis: int) -> None:
-    """Raises DtypeError or ShapeError for what cannot be weights of x."""
+def check_weights(x: Any, weights: Any, axis: int, wide: bool = False) -> None:
+    """Raises DtypeError or ShapeError for what cannot be weights of x; ``wide``: binary64 need not hold the products."""
     for name, each in (("x", x), ("weights", weights)):
-        if dtype_name(each) not in _EXACT_PRODUCTS:
+        if dtype_name(each) not in _EXACT_PRODUCTS and not (wide and dtype_name(each) == "float64"):
+            where = " outside of one array in the host's memory" if dtype_name(each) == "float64" else ""
             raise DtypeError(
-                f"{name} has dtype {dtype_name(each)}, and weighted sums are exact up to float32: give float16, bfloat16 or "
-                "float32, or leave weights out"
+                f"{name} has dtype {dtype_name(each)}, of which there are no weighted sums{where}: give float16, bfloat16 "
+                "or float32, or leave weights out"
             )
     if tuple(weights.shape) not in ((x.shape[axis],), tuple(x.shape)):
         raise ShapeError(
@@ -198,17 +202,23 @@ def check_weights(x: Any, weights: Any, axis: int) -> None:
 
 def products(x: Any, weights: Any, axis: int) -> Any:
     """x times its weights in binary64, which holds them, with the index's axis in front."""
+    rows, factors = _factors(x, weights, axis, wide=False)
+    with np.errstate(invalid="ignore"):  # 0 times inf
+        return rows * factors
+
+
+def _factors(x: Any, weights: Any, axis: int, wide: bool) -> tuple[Any, Any]:
+    """(x, its weights) in binary64, with the index's axis in front."""
     if is_tensor(x) != is_tensor(weights):
         raise ParameterError("weights are of another library than x: give both arrays of one")
     weights = as_array(weights)
-    check_weights(x, weights, axis)
+    check_weights(x, weights, axis, wide)
     rows = _moved(x, axis, 0)
     if weights.ndim == x.ndim:
         factors = _moved(weights, axis, 0)
     else:
         factors = weights.reshape(-1, *(1,) * (x.ndim - 1))
-    with np.errstate(invalid="ignore"):  # 0 times inf
-        return _cast(rows, "float64") * _cast(factors, "float64")
+    return _cast(rows, "float64"), _cast(factors, "float64")
 
 
 def check_initial(x: Any, initial: Any, shape: tuple[int, ...], axis: int) -> None:
@@ -241,12 +251,12 @@ def _with(library: Any, rows: Any, places: Any, initial: Any, axis: int, size: i
 
 
 def _sums(
-    function: Callable[..., Any], library: Any, rows: Any, places: Any, size: int, check: bool, dtype: Any
-) -> Any:
-    """The slots of all columns: those of (n, ...) rows come to (size, ...)."""
-    n, shape = rows.shape[0], tuple(rows.shape[1:])
+    function: Callable[..., Any], library: Any, operands: Sequence[Any], places: Any, size: int, check: bool, dtype: Any
+) -> Any:  # fmt: skip
+    """The slots of all columns: those of (n, ...) rows, or of two operands' products, come to (size, ...)."""
+    n, shape = operands[0].shape[0], tuple(operands[0].shape[1:])
     columns = math.prod(shape)
-    table = rows.reshape(n, columns)
+    tables = [rows.reshape(n, columns) for rows in operands]
     # On a GPU and in a graph, what counts nowhere has a slot of its own: to leave it out is to wait for its number.
     waiting = not check and library is not np and (places.is_cuda or library.compiler.is_compiling())
     slots = size + waiting
@@ -257,15 +267,14 @@ def _sums(
     together = max(1, _TOGETHER // max(n, slots, 1))
     found = []
     for first in range(0, max(columns, 1), together):
-        part = table[:, first : first + together]
-        width = part.shape[1]
-        line = part[order].T.reshape(-1)
+        width = min(together, columns - first)
+        lines = [table[:, first : first + width][order].T.reshape(-1) for table in tables]
         starts = n * _counted(width, places).reshape(-1, 1) + edges[:-1]
         offsets = library.concatenate((starts.reshape(-1), edges[-1:] + (width - 1) * n))
         try:
-            sums = function(line, offsets, dtype=dtype, check=False)
+            sums = function(*lines, offsets, dtype=dtype, check=False)
         except InvalidOperationError:
-            raise _clash(library, line, offsets, slots) from None
+            raise _clash(library, lines, offsets, slots) from None
         found.append(sums.reshape(width, slots)[:, :size])
     columns_of_slots = found[0] if len(found) == 1 else library.concatenate(found)
     return columns_of_slots.T.reshape(size, *shape)
@@ -286,17 +295,17 @@ def _counted(count: int, like: Any) -> Any:
     return sys.modules["torch"].arange(count, device=like.device) if is_tensor(like) else np.arange(count)
 
 
-def _clash(library: Any, line: Any, offsets: Any, slots: int) -> InvalidOperationError:
-    """Names the first slot, of numbers in the host's memory, that gets both infinities."""
+def _clash(library: Any, lines: Sequence[Any], offsets: Any, slots: int) -> InvalidOperationError:
+    """Names the first slot, of numbers in the host's memory, that gets both infinities and no NaN."""
     ends = np.asarray(offsets)
-    values = np.asarray(_cast(line.detach() if library is not np else line, "float64"))
-    up, down = (np.concatenate(([0], np.cumsum(each))) for each in (np.isposinf(values), np.isneginf(values)))
-    nans = np.concatenate(([0], np.cumsum(np.isnan(values))))
-    both, numbers = (
-        (up[ends[1:]] > up[ends[:-1]]) & (down[ends[1:]] > down[ends[:-1]]),
-        nans[ends[1:]] == nans[ends[:-1]],
+    values = [np.asarray(_cast(line.detach() if library is not np else line, "float64")) for line in lines]
+    with np.errstate(all="ignore"):
+        found = math.prod(np.where(np.isfinite(each), np.sign(each), each) for each in values)
+    up, down, nan = (
+        np.diff(np.concatenate(([0], np.cumsum(each)))[ends])
+        for each in (np.isposinf(found), np.isneginf(found), np.isnan(found))
     )
-    return no_value(int(np.flatnonzero(both & numbers)[0]) % slots)
+    return no_value(int(np.flatnonzero((up > 0) & (down > 0) & (nan == 0))[0]) % slots)
 
 
 def no_value(slot: int) -> InvalidOperationError:
