@@ -63,6 +63,13 @@ def check_group(torch: Any, group: Any, rank: int, ranks: int) -> None:
     for size in (None, 20):
         same(over.bincount(places[own], size=size, group=group), tcu.bincount(places, size=size))
         same(over.bincount(places[own], x[0, own], size, group=group), tcu.bincount(places, x[0], size))
+    # A place that one rank leaves out is seen by all.
+    kept = slice(int(edges[rank] < edges[rank + 1] == N), None)
+    with pytest.raises(AssertionError):
+        same(
+            over.bincount(places[own][kept], x[0, own][kept], SLOTS, group=group),
+            tcu.bincount(places, x[0], SLOTS),
+        )
     for bins, ends in ((7, None), (5, (-1, 2)), ([-3, 0, 0.5, 9], None)):
         for weights in (None, x):
             factors = None if weights is None else weights[:, own]

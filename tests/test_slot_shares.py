@@ -98,11 +98,15 @@ def test_sums_that_binary64_does_not_hold_are_kept() -> None:
 
 def test_a_row_that_is_lost_is_noticed() -> None:
     """The comparisons of this file see one bit of one row."""
-    share = share_of_rows(np.zeros(5, int), np.array([1e8, 1, 2.0**-40, -1e8, 1], np.float32))
-    assert len(share.rows) > 0
-    wrong = SlotShare(share.keys, np.nextafter(share.rows, np.inf))
-    with pytest.raises(AssertionError):
-        same(sums_of(wrong, 1, np.float64), sums_of(share, 1, np.float64))
+    share = share_of_rows(np.zeros(5, int), np.array([1e8, 1, 2.0**-40, -1e8, 2.0**-80], np.float32))
+    assert len(share.rows) == 2
+    for wrong in (
+        SlotShare(share.keys[1:], share.rows[1:]),
+        SlotShare(share.keys, np.nextafter(share.rows, np.inf)),
+        SlotShare(share.keys[[0, 0, 1]], share.rows[[0, 0, 1]]),
+    ):
+        with pytest.raises(AssertionError):
+            same(sums_of(wrong, 1, np.float64), sums_of(share, 1, np.float64))
 
 
 # ---- Dask ----
@@ -133,6 +137,14 @@ def test_chunks_leave_no_trace(da: Any, dtype: Any, kind: str) -> None:
                     continue
                 assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
                 same(plain(found.compute()), plain(wanted))
+
+
+@pytest.mark.slow
+def test_shares_travel_between_processes(da: Any) -> None:
+    rng = np.random.default_rng(7)
+    x, index = draw(rng, N, np.dtype(np.float32), "cancelling"), rng.integers(0, SLOTS, N)
+    found = tcu.index_sum(da.from_array(x, chunks=150), index, SLOTS).compute(scheduler="processes")
+    same(found, tcu.index_sum(x, index, SLOTS))
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
