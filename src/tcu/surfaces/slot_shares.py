@@ -37,8 +37,9 @@ class SlotShare(NamedTuple):
 
 def share_of_rows(keys: npt.NDArray[Any], rows: npt.NDArray[Any]) -> SlotShare:
     """The share of rows (n, ...) of one of the four formats, or of integers."""
-    unique, places = np.unique(keys, return_inverse=True)
-    places = places.reshape(-1)
+    order = np.argsort(keys)  # once for all that follows
+    unique, places = np.unique(keys[order], return_inverse=True)
+    places, rows = places.reshape(-1), rows[order]
     if is_integer(rows):
         sums = np.zeros((len(unique), *rows.shape[1:]), wide_dtype(rows.dtype))
         np.add.at(sums, places, rows.astype(sums.dtype))
