@@ -68,6 +68,15 @@ def index_sum(
     ------
     TcuError:
         Files that cannot be read, or of other lengths; what :func:`tcu.index_sum` refuses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tcu import streams
+    >>> np.save("x.npy", np.array([1e8, 5, 1, -1e8], np.float32))
+    >>> np.save("index.npy", np.array([0, 1, 0, 0]))
+    >>> streams.index_sum("x.npy", "index.npy", 3)
+    array([1., 5., 0.], dtype=float32)
     """
     return _by_index(False, x, index, size, weights, dtype, check, memory, checkpoint, progress)
 
@@ -79,6 +88,15 @@ def index_mean(
     """:func:`tcu.index_mean` of all numbers of files, as one line, read once: the same bits.
 
     Parameters, results and errors are those of :func:`index_sum`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tcu import streams
+    >>> np.save("x.npy", np.array([1, 5, 2], np.float32))
+    >>> np.save("index.npy", np.array([0, 1, 0]))
+    >>> streams.index_mean("x.npy", "index.npy", 3)
+    array([1.5, 5. , nan], dtype=float32)
     """
     return _by_index(True, x, index, size, None, dtype, check, memory, checkpoint, progress)
 
@@ -101,6 +119,14 @@ def bincount(
     Returns
     -------
     An array of NumPy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tcu import streams
+    >>> np.save("index.npy", np.array([0, 2, 2]))
+    >>> streams.bincount("index.npy")
+    array([1, 0, 2])
     """
     known = None if size is None else whole_size(size)
     sources = sources_of([index] if weights is None else [index, weights], memory, 2)
@@ -135,6 +161,14 @@ def histogram(
     Returns
     -------
     Two arrays of NumPy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tcu import streams
+    >>> np.save("x.npy", np.array([0.5, 1.5, 1.7, 3]))
+    >>> streams.histogram("x.npy", bins=3, range=(0, 3))
+    (array([1, 2, 1]), array([0., 1., 2., 3.]))
     """
     edges = known_edges(bins, range, "with files")
     sources = sources_of([x] if weights is None else [x, weights], memory, 2)
@@ -165,6 +199,15 @@ def reduce_by_key(
     Returns
     -------
     Two arrays of NumPy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tcu import streams
+    >>> np.save("keys.npy", np.array([7, 3, 7, 7]))
+    >>> np.save("x.npy", np.array([1e8, 2, 1, -1e8], np.float32))
+    >>> streams.reduce_by_key("keys.npy", "x.npy")
+    (array([3, 7]), array([2., 1.], dtype=float32))
     """
     sources = sources_of([x, keys] if weights is None else [x, keys, weights], memory, 2)
 
