@@ -117,6 +117,17 @@ def check_errors(torch: Any, rank: int, ranks: int) -> None:
     refused(ParameterError, "float32.*float64", lambda: over.index_sum(x.double() if rank else x, index, 3))
     infinite = torch.tensor([0.0, 0, np.inf if rank else -np.inf])
     refused(InvalidOperationError, "slot 2 gets inf and -inf", lambda: over.index_sum(infinite, index, 3))
+    refused(
+        ParameterError,
+        "axis 0.*axis 1",
+        lambda: over.index_sum(x.expand(3, 3), index, 3, axis=int(rank == 1)),
+    )
+    edges = np.linspace(0, 1, 2000)
+    edges[1000] += 1e-9 * (rank == 1)
+    refused(ParameterError, "do not agree", lambda: over.histogram(x, edges))
+    refused(
+        DtypeError, "a result is rounded to float16", lambda: over.index_sum(x, index, 3, dtype=torch.int32)
+    )
     refused(DtypeError, "means of integers", lambda: over.index_mean(index, index, 3))
     refused(
         ParameterError, r"takes PyTorch tensors, not .*numpy", lambda: over.index_sum(x, index.numpy(), 3)

@@ -263,6 +263,7 @@ def test_what_is_refused(da: Any) -> None:
         (DtypeError, "complex", lambda: tcu.index_sum(x.astype(complex), [0, 1, 2], 3)),
         (DtypeError, "x has dtype float64, of which there are no weighted sums outside of one array", lambda: tcu.index_sum(x, [0, 1, 2], 3, weights=x)),
         (ShapeError, r"initial has shape \(2,\)", lambda: tcu.index_sum(x, [0, 1, 2], 3, initial=np.ones(2))),
+        (DtypeError, "a result is rounded to float16", lambda: tcu.index_sum(x, [0, 1, 2], 3, dtype="int32")),
         (ParameterError, "size=None with a Dask array", lambda: tcu.bincount(x.astype(int))),
         (ShapeError, "index has shape", lambda: tcu.bincount(da.zeros((2, 2), dtype=int), size=1)),
         (ParameterError, "range=None with a Dask array", lambda: tcu.histogram(x)),

@@ -150,6 +150,7 @@ def test_what_is_refused(saved: Any) -> None:
         (DtypeError, "weights has dtype float64", lambda: streams.index_sum(x, index, 9, weights=wide)),
         (DtypeError, "complex", lambda: streams.index_sum(saved("c", np.ones(9, complex)), index, 9)),
         (DtypeError, "means of integers", lambda: streams.index_mean(index, index, 9)),
+        (DtypeError, "a result is rounded to float16", lambda: streams.index_sum(x, index, 9, dtype="int32")),
         (ParameterError, "range=None with files", lambda: streams.histogram(x, 3)),
         (DataFileError, "no file matches", lambda: streams.index_sum("nothing-*.npy", index, 9)),
     ]  # fmt: skip

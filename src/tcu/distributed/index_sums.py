@@ -19,10 +19,10 @@ from tcu.distributed.agreement import agree, disagreement, gathered, telling
 from tcu.distributed.places import Shards, shards_of
 from tcu.engines import library_integers
 from tcu.errors import ParameterError
-from tcu.formats.format import named_format
 from tcu.formats.tensor import host_view, is_tensor, plain_view, tensor_of
 from tcu.ops import FSUM, Call
 from tcu.ops.layout import Along, axis_number
+from tcu.ops.result import rounding_target
 from tcu.surfaces.keyed_sums import bins_of, check_line, edges_of, looked_up, padded, weights_like
 from tcu.surfaces.slot_shares import SlotShare, first_clash, means_of, share_of_rows, sums_of
 from tcu.surfaces.sums_by_index import (
@@ -147,7 +147,7 @@ def histogram(
         found.append(edges_of(every, bins, range))
         return bins_of(x, found[0]), len(found[0]) - 1
 
-    job = _Job("histogram", 0, f"bins={bins!r}, range={range!r}", ends, placed, lines)
+    job = _Job("histogram", 0, f"bins={np.asarray(bins).tolist()!r}, range={range!r}", ends, placed, lines)
     sums = _sum(job, _ones(x) if weights is None else weights, x, None, dtype, group)
     return sums, tensor_of(found[0])
 
@@ -253,7 +253,7 @@ def _sum(job: _Job, x: Any, index: Any, weights: Any, dtype: Any, group: Any) ->
         axis = axis_number(job.axis, given.ndim)
         given, target = _as_added(given, mean, dtype)
         rows = products(given, factors[0], axis) if factors else np.moveaxis(given, axis, 0)
-        said = f"{job.name} of {given.dtype} by {places.dtype} to {target}, rows {rows.shape[1:]}, {job.said}"
+        said = f"{job.name} of {given.dtype} by {places.dtype} to {target}, axis {axis}, rows {rows.shape[1:]}, {job.said}"
         description = f"tcu {version.__version__}, {said}"
     _check_agreement(shards, description)
     every = _lines_of_ranks(mine, over)
@@ -290,7 +290,7 @@ def _on_host(name: str, x: Any) -> Values:
 def _as_added(x: Values, mean: bool, dtype: Any) -> tuple[Values, np.dtype[Any]]:
     """(x, in 64 bits where it is of integers, and the result's dtype)"""
     if not is_integer(x):
-        return x, named_format(rounded_to(x, dtype)).dtype
+        return x, rounding_target(rounded_to(x, dtype)).dtype
     library_integers.check_sum(x.dtype, mean, dtype, _WIDE)
     return x.astype(_WIDE), _WIDE
 

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from tcu.engines import library_integers
 from tcu.engines.host.integers import wide_dtype
-from tcu.formats.format import named_format
 from tcu.model import threads
 from tcu.model.elements import summable
 from tcu.model.execute import Progress
+from tcu.ops.result import rounding_target
 from tcu.streams.checkpoint import Checkpoint
 from tcu.streams.passes import run
 from tcu.streams.places import DEFAULT_MEMORY, sources_of
@@ -255,7 +255,7 @@ def _target(added: Sequence[Source], mean: bool, dtype: Any) -> np.dtype[Any]:
     summable(x.dtype, added[0].name, "sum")
     for each in weights:
         check_weights(x, each, 0)
-    return named_format(rounded_to(x, dtype)).dtype
+    return rounding_target(rounded_to(x, dtype)).dtype
 
 
 def _counted(like: Values, weights: tuple[Values, ...]) -> Values:

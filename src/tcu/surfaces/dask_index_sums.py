@@ -21,6 +21,7 @@ from tcu.formats.tensor import is_tensor
 from tcu.model import threads
 from tcu.model.elements import summable
 from tcu.ops.layout import axis_number
+from tcu.ops.result import rounding_target
 from tcu.surfaces.dask import check_detail, check_sizes, like_chunks, placed
 from tcu.surfaces.slot_shares import SlotShare, means_of, merged_slots, share_of_rows, sums_of
 from tcu.surfaces.sums_by_index import (
@@ -109,7 +110,7 @@ def _checked(
         dtype = wide_dtype(x.dtype)
     else:
         summable(x.dtype, "x", "sum")
-        dtype = np.dtype(rounded_to(x, dtype))
+        dtype = rounding_target(rounded_to(x, dtype)).dtype
     if weights is not None:
         check_weights(x, lazy("weights", weights), axis)
     if index.shape == (x.shape[axis],):
