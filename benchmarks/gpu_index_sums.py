@@ -1,31 +1,35 @@
-"""Sums by index on one GPU: tcu.index_sum beside PyTorch's atomics, its deterministic mode, and bincount.
+"""Sums by index on one GPU: tcu.index_sum beside PyTorch's atomics, its deterministic mode, bincount, and CUB's ReduceByKey.
 
-    python benchmarks/gpu_index_sums.py [--seconds S] [--dry-run]
+    python benchmarks/gpu_index_sums.py [--seconds S] [--cccl FOLDER] [--dry-run]
 
 Rows of bfloat16 and binary32 into slots, and single numbers of binary32 and binary16.  Indices are drawn evenly, by Zipf's law
-(exponent 1.2, scattered over the slots), sorted, or all of one slot.  Results have the numbers' format.  Times are of CUDA
+(exponent 1.2, scattered over the slots), sorted, or all of one slot.  Results have the numbers' format.  CUB, built by nvcc,
+sums single numbers: it sorts them by slot, but where they are sorted, and puts the sums of runs into their slots.  Times are of CUDA
 graphs (tcu/study/gpu/timing.py), the participants of a point take turns; bytes are each number, each index and each result once.
 
 In the same run, of slots drawn at random, all columns against the CPU's bits; and the whole result is the same when it is
-computed again from the numbers in another order.  A result that differs is marked WRONG, and the exit status is 1.  With
---dry-run on the CPU with few numbers; nothing is written.
+computed again from the numbers in another order.  CUB's sums are within their error bound.  A result that differs is marked
+WRONG, and the exit status is 1.  With --dry-run on the CPU with few numbers; nothing is written.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import record
 import torch
 
 import tcu
-from tcu.study.gpu.peers import result_bits
+from tcu.study.gpu import build
+from tcu.study.gpu.peers import CPP, check, result_bits
 from tcu.study.gpu.timing import Clock, CudaClock, Timing, WallClock
 
 ROWS = ((262_144, 512, 50_000), (1_048_576, 128, 1_048_576), (65_536, 4096, 8192), (100_003, 1000, 3001))
@@ -42,6 +46,8 @@ SAMPLE = 200
 MOST = 1 << 24
 SLOW = 0.2
 """Calls of more seconds are timed once: additions of 2^26 numbers of binary16 to few slots by compare and swap take minutes."""
+
+CUB = "CUB"
 
 Sum = Callable[[], torch.Tensor]
 
@@ -76,6 +82,47 @@ def right(got: torch.Tensor, x: torch.Tensor, index: torch.Tensor) -> bool:
     )
 
 
+class Cub:
+    """CUB's sums by index of a line of numbers; all that it works in is allocated once."""
+
+    def __init__(
+        self, library: ctypes.CDLL, x: torch.Tensor, index: torch.Tensor, slots: int, in_order: bool
+    ):
+        self._function, self._given = library.cub_by_key, (index, x)
+        n, of_sort = len(x), 0 if in_order else len(x)
+        self._out = torch.empty(slots, dtype=x.dtype, device=x.device)
+        self._room = [
+            torch.empty(size, dtype=dtype, device=x.device)
+            for size, dtype in (
+                (of_sort, torch.int64), (of_sort, x.dtype), (n, torch.int64), (n, x.dtype), (1, torch.int32)
+            )
+        ]  # fmt: skip
+        self._sizes = n, slots, max(1, (slots - 1).bit_length())
+        pointer, whole = ctypes.c_void_p, ctypes.c_longlong
+        self._function.argtypes = [*[pointer] * 8, whole, whole, ctypes.c_int, pointer, pointer, pointer]
+        self._bytes = ctypes.c_size_t(0)
+        self._call(None)
+        self._storage = torch.empty(max(1, self._bytes.value), dtype=torch.uint8, device=x.device)
+
+    def __call__(self) -> torch.Tensor:
+        self._call(self._storage.data_ptr())
+        return self._out
+
+    def _call(self, storage: int | None) -> None:
+        arrays = (*self._given, self._out, *self._room)
+        pointers = [each.data_ptr() if each.numel() else None for each in arrays]
+        stream = torch.cuda.current_stream().cuda_stream
+        check(self._function(*pointers, *self._sizes, storage, ctypes.byref(self._bytes), stream))
+
+
+def within_bound(got: torch.Tensor, x: torch.Tensor, index: torch.Tensor) -> bool:
+    """Whether sums in any order, in the numbers' own format, are as near as their error bound says."""
+    slots, wide = len(got), {"dtype": torch.float64, "check": False}
+    exact, mass = (tcu.index_sum(each, index, slots, **wide) for each in (x, x.abs()))
+    steps = torch.bincount(index, minlength=slots)
+    return bool(((got.double() - exact).abs() <= steps * torch.finfo(x.dtype).eps * mass).all())
+
+
 def deterministic(add: Sum) -> Sum:
     def run() -> torch.Tensor:
         torch.use_deterministic_algorithms(True)
@@ -88,8 +135,9 @@ def deterministic(add: Sum) -> Sum:
 
 
 def point(
-    dtype: str, case: tuple[int, int, int], kind: str, clock: Clock, device: str, seconds: float
-) -> dict[str, Any]:
+    dtype: str, case: tuple[int, int, int], kind: str, clock: Clock, device: str, seconds: float,
+    library: ctypes.CDLL | str,
+) -> dict[str, Any]:  # fmt: skip
     n, columns, slots = case
     generator = torch.Generator(device).manual_seed(1)
     x = torch.randn((n, columns), device=device, generator=generator).to(getattr(torch, dtype))
@@ -116,10 +164,16 @@ def point(
     }
     if columns == 1 and dtype == "float32":
         peers["bincount"] = lambda: torch.bincount(index, x, slots)
+    if columns == 1 and isinstance(library, str):
+        found[CUB] = {"missing": library}
+    elif columns == 1:
+        peers[CUB] = Cub(library, x, index, slots, kind in ("sorted", "one slot"))
     for name, run in peers.items():
         found[name] = {}
         try:
             took = seconds_of(run, clock)
+            if name == CUB:
+                found[name]["right"] = within_bound(run(), x, index)
             if took < SLOW:
                 who[name] = run
             else:
@@ -161,6 +215,19 @@ def _call(run: Sum, number: int) -> torch.Tensor:
     return run()
 
 
+def built(folder: Path | None) -> tuple[dict[str, ctypes.CDLL | str], dict[str, str]]:
+    """(CUB's libraries by dtype, or in words why one is missing, and the versions they are of)"""
+    major, minor = torch.cuda.get_device_capability()
+    dtypes = [dtype for dtype, (_, columns, _), _ in CASES if columns == 1]
+    try:
+        cccl = build.find_cccl(folder)
+    except build.BuildError as error:
+        return dict.fromkeys(dtypes, str(error)), {}
+    jobs = {dtype: ("cub_by_key.cu", (*cccl.include, f"-DIN={CPP[dtype]}")) for dtype in dtypes}
+    made, failed = build.build_all(jobs, f"sm_{major}{minor}")
+    return {**made, **failed}, {"CCCL": cccl.version, "nvcc": build.nvcc_version()}
+
+
 def show(row: dict[str, Any]) -> None:
     cells = [
         f"{name}: {one.get('missing', 'not timed')}" if "median" not in one
@@ -177,17 +244,20 @@ def main() -> int:
     )
     parser.add_argument("--seconds", type=float, default=0.05, help="for the times of a participant")
     parser.add_argument("--dry-run", action="store_true", help="on the CPU, few numbers; nothing is written")
+    parser.add_argument("--cccl", type=Path, help="folder with CCCL's headers, in place of the newest found")
     asked = parser.parse_args()
     device = "cpu" if asked.dry_run else "cuda"
     clock: Clock = WallClock() if asked.dry_run else CudaClock()
+    libraries, versions = ({}, {}) if asked.dry_run else built(asked.cccl)
     points = []
     for dtype, (n, columns, slots), kind in CASES:
         case = (n >> 14, min(columns, 8), -(-slots >> 12)) if asked.dry_run else (n, columns, slots)
-        points.append(point(dtype, case, kind, clock, device, asked.seconds))
+        library = libraries.get(dtype, "not among the libraries that are built")
+        points.append(point(dtype, case, kind, clock, device, asked.seconds, library))
         show(points[-1])
     if not asked.dry_run:
-        print(record.save("gpu-index-sums", {"points": points}, {"torch": torch.__version__}))
-    return int(not all(row["participants"]["tcu"]["right"] for row in points))
+        print(record.save("gpu-index-sums", {"points": points}, {"torch": torch.__version__, **versions}))
+    return int(not all(one.get("right", True) for row in points for one in row["participants"].values()))
 
 
 if __name__ == "__main__":

@@ -622,7 +622,7 @@ def index_sums(found: dict[str, Document]) -> Iterator[str]:
     yield from (origin("gpu-index-sums", document), "")
     yield from (
         "Microseconds, and TB/s of numbers, indices and results.  PyTorch's atomics and what torch.compile makes of them add in any "
-        "order, other bits in each run; so does `bincount`.", "",
+        "order, other bits in each run; so do `bincount` and CUB.", "",
     )  # fmt: skip
     points = document["figures"]["points"]
     names, rows = _participants(points), []

@@ -86,6 +86,7 @@ CALLS = {
     "layer_norm with all": "tcu.layer_norm(rows, weight=rows[0], bias=rows[1], residual=rows)[0]",
     "cross_entropy": "tcu.cross_entropy(rows.astype(np.float32), np.arange(len(rows)) % rows.shape[1])",
     "index_sum": "tcu.index_sum(rows, np.arange(len(rows)) % 5, 5)",
+    "index_sum of products of float64": "tcu.index_sum(wide, np.arange(len(x)) % 7, 7, weights=wide)",
     "index_mean": "tcu.index_mean(x, np.arange(len(x)) % 7, 7)",
     "bincount": "tcu.bincount(np.arange(len(x)) % 7, x)",
     "histogram": "tcu.histogram(x, 9, weights=x)[0]",

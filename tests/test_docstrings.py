@@ -12,6 +12,7 @@ import tcu
 PUBLIC = {
     **{name: getattr(tcu, name) for name in dir(tcu) if callable(getattr(tcu, name)) and not name.startswith("_")},
     **{f"fft.{name}": getattr(tcu.fft, name) for name in tcu.fft.__all__},
+    **{f"streams.{name}": getattr(tcu.streams, name) for name in tcu.streams.index_sums.__all__},
     **{f"integers.{name}": each for name, each in vars(tcu.integers).items() if callable(each)},
 }  # fmt: skip
 

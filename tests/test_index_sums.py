@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import tcu
 from tcu.errors import DtypeError, InvalidOperationError, ParameterError, ShapeError
-from tcu.surfaces import index_sums
+from tcu.surfaces import sums_by_index
 
 FORMATS = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 formats = pytest.mark.parametrize("dtype", FORMATS, ids=lambda dtype: np.dtype(dtype).name)
@@ -37,6 +37,10 @@ def spread(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
     line = x.reshape(-1)
     line[1::3] = -line[: len(line[1::3])]
     return x.astype(dtype)
+
+
+def plain(x: Any) -> Any:
+    return np.ascontiguousarray(x)
 
 
 def exact_slots(x: Any, index: Any, size: int, weights: Any = None) -> list[Fraction]:
@@ -101,7 +105,7 @@ def test_rows_of_any_axis_are_added_number_by_number(
     columns = [tcu.index_sum(np.ascontiguousarray(line), index, 7) for line in lines.T]
     wanted = np.stack(columns, 1).reshape(7, *np.moveaxis(x, axis, 0).shape[1:])
     same(np.ascontiguousarray(found), np.ascontiguousarray(np.moveaxis(wanted, 0, axis)))
-    monkeypatch.setattr(index_sums, "_TOGETHER", 100)  # two columns at a time
+    monkeypatch.setattr(sums_by_index, "_TOGETHER", 100)  # two columns at a time
     same(np.ascontiguousarray(tcu.index_sum(x, index, 7, axis=axis)), np.ascontiguousarray(found))
 
 
@@ -115,6 +119,41 @@ def test_the_order_of_the_indices_leaves_no_trace() -> None:
             order = rng.permutation(5000)
             shuffled = None if factors is None else factors[order]
             same(tcu.index_sum(x[order], index[order], 50, weights=shuffled), wanted)
+
+
+def test_products_of_float64_are_exact() -> None:
+    """Also where binary64 holds neither a product nor its rounding error, and where products overflow and cancel."""
+    rng = np.random.default_rng(13)
+    index = rng.integers(0, 5, 200)
+    for low, high in ((-5, 5), (-540, -500), (500, 511)):
+        x, weights = rng.standard_normal((2, 200)) * 2.0 ** rng.integers(low, high, (2, 200))
+        x[1::2], weights[1::2], index[1::2] = -x[::2], weights[::2] * (1 + 2.0**-50), index[::2]
+        with np.errstate(over="ignore"):
+            wanted = [tcu.fdot(x[index == j], weights[index == j]) for j in range(5)]
+        same(tcu.index_sum(x, index, 5, weights=weights), np.array(wanted))
+    exact = exact_slots(x, index, 5, weights)
+    assert [Fraction(each) for each in wanted] != exact  # and so they are rounded
+    rows, initial = rng.standard_normal((2, 4, 200)), rng.standard_normal((4, 5))
+    for factors in (weights, rows[1]):
+        found = tcu.index_sum(rows[0], index, 5, axis=1, weights=factors, initial=initial)
+        for i, line in enumerate(found):
+            given = factors if factors.ndim == 1 else factors[i]
+            slots = exact_slots(rows[0, i], index, 5, given)
+            same(
+                plain(line),
+                np.array(
+                    [rounded(a + Fraction(b), np.float64) for a, b in zip(slots, initial[i], strict=True)]
+                ),
+            )
+    narrow = rows[0, 0].astype(np.float16)
+    same(
+        tcu.index_sum(narrow, index, 5, weights=weights),
+        tcu.index_sum(narrow, index, 5, weights=weights, dtype="float32"),
+    )
+    with pytest.raises(InvalidOperationError, match="slot 1 gets inf and -inf"):
+        tcu.index_sum(
+            np.array([1e300, np.inf, -np.inf, -2]), [0, 1, 1, 0], 2, weights=np.array([1e300, -2, -3, 9])
+        )
 
 
 def test_means_are_rounded_once_and_nothing_has_none() -> None:
@@ -205,7 +244,7 @@ def test_a_place_for_the_result() -> None:
         (ParameterError, "size=-1: give the number of slots", lambda x: tcu.index_sum(x, [0, 1, 2], -1)),
         (ParameterError, r"size=2\.5", lambda x: tcu.index_mean(x, [0, 1, 2], 2.5)),
         (ParameterError, "axis 1 of an array with 1 axis: choose -1 to 0", lambda x: tcu.index_sum(x, [0, 1, 2], 3, axis=1)),
-        (DtypeError, "weights has dtype float64, and weighted sums", lambda x: tcu.index_sum(x, [0, 1, 2], 3, weights=np.ones(3))),
+        (DtypeError, "weights has dtype int64, of which there are no weighted sums: give", lambda x: tcu.index_sum(x, [0, 1, 2], 3, weights=np.ones(3, int))),
         (ShapeError, r"weights have shape \(2,\)", lambda x: tcu.index_sum(x, [0, 1, 2], 3, weights=x[:2])),
         (ShapeError, r"initial has shape \(2,\)", lambda x: tcu.index_sum(x, [0, 1, 2], 3, initial=x[:2])),
         (DtypeError, "initial has dtype int64 and x float32", lambda x: tcu.index_sum(x, [0, 1, 2], 3, initial=np.arange(3))),
@@ -217,6 +256,7 @@ def test_a_place_for_the_result() -> None:
         (ParameterError, "bins='auto': give their number", lambda x: tcu.histogram(x, "auto")),
         (ParameterError, r"bins=0, range=None: `bins` must be positive", lambda x: tcu.histogram(x, 0)),
         (ParameterError, r"bins=\[2, 1\], range=None: `bins` must increase", lambda x: tcu.histogram(x, [2, 1])),
+        (ShapeError, r"keys have shape \(2,\): give one for each of 3 places", lambda x: tcu.reduce_by_key([1, 2], x)),
         (ShapeError, r"keys have shape \(1, 3\)", lambda x: tcu.reduce_by_key([[1, 2, 3]], x)),
         (ShapeError, r"gradient has shape \(3,\)", lambda x: tcu.embedding_gradient(x, [0, 1, 2], 3)),
         (DtypeError, "gradient has dtype int64", lambda x: tcu.embedding_gradient(np.ones((3, 2), int), [0, 1, 2], 3)),
@@ -285,6 +325,11 @@ def test_gradients_of_a_table() -> None:
     padded = tcu.embedding_gradient(gradient, index, 7, padding_index=2)
     assert not padded[2].any()
     same(np.delete(padded, 2, 0), np.delete(found, 2, 0))
+    before = spread(rng, (7, 3), np.float16)
+    added = tcu.embedding_gradient(gradient, index, 7, padding_index=2, initial=before)
+    wanted = tcu.index_sum(gradient.reshape(-1, 3), index.reshape(-1), 7, initial=before, dtype=np.float16)
+    wanted[2] = before[2]
+    same(added, wanted)
 
 
 # ---- PyTorch ----
@@ -299,8 +344,8 @@ def test_tensors_have_the_bits_of_arrays(torch: Any, dtype: Any) -> None:
     for options in ({}, {"axis": 0, "dtype": "float64"}, {"check": False}):
         same(tcu.index_sum(tensor, places, 8, **options).contiguous(), tcu.index_sum(x, index, 8, **options))
     same(tcu.index_mean(tensor, places.int(), 8).contiguous(), tcu.index_mean(x, index, 8))
-    if np.dtype(dtype).itemsize < 8:
-        factors = rng.standard_normal(90).astype(np.float32)
+    for kind in (np.float32, np.float64):
+        factors = rng.standard_normal(90).astype(kind)
         found = tcu.index_sum(tensor, places, 8, weights=torch.from_numpy(factors))
         same(found.contiguous(), tcu.index_sum(x, index, 8, weights=factors))
     out = torch.empty(8, 4, dtype=torch.float64)
@@ -323,6 +368,8 @@ def test_gradients_are_those_of_pytorch(torch: Any) -> None:
     torch.autograd.gradcheck(lambda x: tcu.index_mean(x, index % 5, 5), x)
     initial = torch.randn(6, 3, dtype=torch.float64, requires_grad=True)
     torch.autograd.gradcheck(lambda x, y: tcu.index_sum(x, index, 6, initial=y), (x, initial))
+    wide = torch.randn(20, dtype=torch.float64, requires_grad=True)
+    torch.autograd.gradcheck(lambda x, w: tcu.index_sum(x, index, 6, weights=w), (x, wide))
     a, w = (torch.randn(20, generator=generator, requires_grad=True) for _ in range(2))
     tcu.index_sum(a, index, 6, weights=w).square().sum().backward()
     mine = a.grad, w.grad
@@ -364,17 +411,11 @@ def test_arrays_of_two_libraries(torch: Any) -> None:
         tcu.index_sum(torch.ones(3), torch.zeros(3, dtype=torch.int64, device="meta"), 1)
 
 
-def test_dask_is_refused_in_words() -> None:
-    da = pytest.importorskip("dask.array", reason="Dask is not installed")
-    with pytest.raises(ParameterError, match="x is a Dask array"):
-        tcu.index_sum(da.ones(3), [0, 1, 2], 3)
-
-
 def test_a_small_piece_at_a_time_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(12)
     x, index = spread(rng, (50, 33), np.float32), rng.integers(0, 9, 50)
     wanted = tcu.index_sum(x, index, 9)
     for together in (1, 50, 149, 10**9):
-        monkeypatch.setattr(index_sums, "_TOGETHER", together)
+        monkeypatch.setattr(sums_by_index, "_TOGETHER", together)
         same(tcu.index_sum(x, index, 9), wanted)
     assert wanted.size == prod((9, 33))

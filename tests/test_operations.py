@@ -288,6 +288,25 @@ def test_a_layout_that_is_not_served_is_refused_in_words(operation: Operation, l
 def test_the_documentation_has_the_table() -> None:
     page = (CONTRIBUTING.parent / "docs" / "reference" / "operations.md").read_text(encoding="utf-8")
     assert served.table() in page
+    assert served.table_by_index() in page
+
+
+def test_sums_by_index_are_served_where_the_table_says_so() -> None:
+    """tests/test_slot_shares.py and its neighbours compare what they give."""
+    pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    for module, surface in ((tcu.streams, "files"), (tcu.distributed, "ranks")):
+        there = {name for name in served.BY_INDEX if hasattr(module, name)}
+        assert there == {name for name, row in served.BY_INDEX.items() if surface in row}
+        assert all(getattr(module, name).__doc__ for name in there)
+    da = pytest.importorskip("dask.array", reason="Dask is not installed")
+    x, index = da.ones((4, 1), chunks=2), np.arange(4)
+    calls: dict[str, Any] = {
+        "bincount": lambda: tcu.bincount(index, x[:, 0], 4), "histogram": lambda: tcu.histogram(x, 2, (0, 1))[0],
+        "reduce_by_key": lambda: tcu.reduce_by_key(index, x)[1],
+    }  # fmt: skip
+    for name, row in served.BY_INDEX.items():
+        result = calls.get(name, lambda name=name: getattr(tcu, name)(x, index, 4))()
+        assert isinstance(result, da.Array) == ("Dask" in row), name
 
 
 def test_the_stubs_have_the_signatures() -> None:

@@ -15,26 +15,28 @@ from tcu.ops.layout import Ragged, Whole, check_line, line_shape, reduced_axes, 
 from tcu.ops.offsets import checked_offsets
 from tcu.ops.operation import Call
 
-__all__ = ["execute"]
+__all__ = ["check_sum", "execute"]
+
+
+def check_sum(given: Any, mean: bool, dtype: Any, wide: Any) -> None:
+    """Raises DtypeError for a mean, and for a result in another dtype than ``wide``."""
+    if mean:
+        raise DtypeError(
+            f"x has dtype {given}: means of integers are rounded in the host's memory alone: copy x there, or convert "
+            "it to float64"
+        )
+    if dtype is not None and str(dtype).rpartition(".")[2].rstrip("'>") != str(wide).rpartition(".")[2]:
+        raise DtypeError(
+            f"dtype={dtype!r}: sums of integers are {wide} outside of the host's memory: leave dtype out, and "
+            "convert the result"
+        )
 
 
 def execute(call: Call, library: Any, wide: Any) -> Any:
     """The sums in ``wide``, the library's dtype of 64 bits; ``library`` is PyTorch, CuPy or Dask's arrays."""
     check_options(call)
     x, layout = call.arrays[0], call.layout
-    if call.operation.mean:
-        raise DtypeError(
-            f"x has dtype {x.dtype}: means of integers are rounded in the host's memory alone: copy x there, or convert "
-            "it to float64"
-        )
-    if (
-        call.dtype is not None
-        and str(call.dtype).rpartition(".")[2].rstrip("'>") != str(wide).rpartition(".")[2]
-    ):
-        raise DtypeError(
-            f"dtype={call.dtype!r}: sums of integers are {wide} outside of the host's memory: leave dtype out, and "
-            "convert the result"
-        )
+    check_sum(x.dtype, call.operation.mean, call.dtype, wide)
     if isinstance(layout, Ragged):
         result = _ragged(call, x, layout, library, wide)
     elif call.operation.kind == "scan":

@@ -3,6 +3,11 @@
 from tcu.streams.checkpoint import Checkpoint as Checkpoint
 from tcu.streams.chunked import FortranSource as FortranSource
 from tcu.streams.functions import *  # noqa: F403  one for each operation
+from tcu.streams.index_sums import bincount as bincount
+from tcu.streams.index_sums import histogram as histogram
+from tcu.streams.index_sums import index_mean as index_mean
+from tcu.streams.index_sums import index_sum as index_sum
+from tcu.streams.index_sums import reduce_by_key as reduce_by_key
 from tcu.streams.npy import NpyPipe as NpyPipe
 from tcu.streams.npy import NpySource as NpySource
 from tcu.streams.passes import run as run

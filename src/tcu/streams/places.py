@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from tcu.streams.chunked import FortranSource, ParquetSource, open_hdf5, open_za
 from tcu.streams.npy import MAGIC, NpySource
 from tcu.streams.source import Concatenation, SlabCache, Source
 
-__all__ = ["DEFAULT_MEMORY", "expand", "is_array_file", "open_files"]
+__all__ = ["DEFAULT_MEMORY", "expand", "is_array_file", "open_files", "sources_of"]
 
 DEFAULT_MEMORY = 1 << 30
 """Bytes."""
@@ -171,6 +172,14 @@ def open_files(
     if not sources:
         raise DataFileError(f"{', '.join(map(str, listed))}: no files there: check the path")
     return sources[0] if len(sources) == 1 else Concatenation(sources, _together(listed, len(sources)))
+
+
+def sources_of(files: Sequence[Any], memory: int, stacklevel: int) -> list[Source]:
+    """The numbers of what a function of files was given, after a warning of what whoever sums them should know."""
+    sources = [x if isinstance(x, Source) else open_files(x, memory=memory) for x in files]
+    for remark in (remark for source in sources for remark in source.remarks):
+        warnings.warn(remark, stacklevel=stacklevel + 1)
+    return sources
 
 
 def _together(listed: Sequence[Any], count: int) -> str:

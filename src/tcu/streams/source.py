@@ -22,6 +22,7 @@ __all__ = [
     "Pair",
     "SlabCache",
     "SlabSource",
+    "SideBySide",
     "Source",
     "Strips",
     "Together",
@@ -103,8 +104,7 @@ class Together:
     """Two sources that are read side by side, in strips of :class:`Pair`."""
 
     def __init__(self, x: Source, y: Source) -> None:
-        if x.n != y.n:
-            raise ShapeError(f"{x.name} holds {x.n:,} numbers and {y.name} {y.n:,}: give two with as many")
+        _check_as_many(x, y)
         if x.dtype != y.dtype:
             raise DtypeError(f"{x.name} holds {x.dtype} and {y.name} {y.dtype}: save both in one dtype")
         self._x, self._y, self.n = x, y, x.n
@@ -116,6 +116,41 @@ class Together:
             self._x.strips(start, stop, size, first), self._y.strips(start, stop, size, second), strict=True
         )
         return (Pair(*each) for each in both)
+
+
+def _check_as_many(x: Source, y: Source) -> None:
+    if x.n != y.n:
+        raise ShapeError(f"{x.name} holds {x.n:,} numbers and {y.name} {y.n:,}: give two with as many")
+
+
+class Row(NamedTuple):
+    """Numbers of several sources, from the same place in each."""
+
+    arrays: tuple[npt.NDArray[Any], ...]
+
+    @property
+    def size(self) -> int:
+        return self.arrays[0].size
+
+
+class SideBySide:
+    """Sources of any dtypes that are read together, in strips of :class:`Row`."""
+
+    def __init__(self, *sources: Source) -> None:
+        for each in sources[1:]:
+            _check_as_many(sources[0], each)
+        self._sources, self.n = sources, sources[0].n
+        self.dtype = np.dtype([(f"{i}", each.dtype) for i, each in enumerate(sources)])
+
+    def strips(self, start: int, stop: int, size: int, out: npt.NDArray[Any]) -> Generator[Row, None, None]:
+        raw, at, given = out.view(np.uint8), 0, {}
+        # The wide ones first: so all begin where their numbers may.
+        for each in sorted(range(len(self._sources)), key=lambda i: -self._sources[i].dtype.itemsize):
+            source = self._sources[each]
+            end = at + out.size * source.dtype.itemsize
+            given[each] = source.strips(start, stop, size, raw[at:end].view(source.dtype))
+            at = end
+        return (Row(each) for each in zip(*(given[i] for i in range(len(given))), strict=True))
 
 
 class SlabCache:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from tcu.ops.request import ScanRequest
 from tcu.ops.result import result_format
 from tcu.streams.checkpoint import Checkpoint
 from tcu.streams.passes import run
-from tcu.streams.places import DEFAULT_MEMORY, expand, open_files
+from tcu.streams.places import DEFAULT_MEMORY, expand, sources_of
 from tcu.streams.reductions import result_of, totals_of
 from tcu.streams.scans import scan_into
 from tcu.streams.source import Source, Together
@@ -60,9 +59,7 @@ def run_on_files(
     given = operation.values(options)
     if scan and not operation.exact:
         ScanRequest(*given).check_in_parts("files")
-    sources = [x if isinstance(x, Source) else open_files(x, memory=memory) for x in files]
-    for remark in (remark for source in sources for remark in source.remarks):
-        warnings.warn(remark, stacklevel=4)
+    sources = sources_of(files, memory, 4)
     element = summable(sources[0].dtype, sources[0].name, "sum")
     target = result_format(element, given[-1])
     numbers: Any = sources[0] if len(sources) == 1 else Together(*sources)

@@ -49,7 +49,7 @@ from tcu.surfaces.shares import (
     total_call,
 )
 
-__all__ = ["run"]
+__all__ = ["check_detail", "check_sizes", "like_chunks", "placed", "run", "run_where"]
 
 _REFUSED = {
     "out": "a lazy result has no place yet: leave out=... out",
@@ -91,9 +91,21 @@ def run(call: Call) -> Any:
 def _check_details(call: Call) -> None:
     """Raises ParameterError for what a lazy result does not have."""
     for name in ("out", "return_info", "progress"):
-        given = getattr(call, name)
-        if given is not None and given is not False:
-            raise ParameterError(f"{name} with a Dask array: {_REFUSED[name]}")
+        check_detail(name, getattr(call, name))
+
+
+def check_detail(name: str, given: Any) -> None:
+    """Raises ParameterError for one that was given."""
+    if given is not None and given is not False:
+        raise ParameterError(f"{name} with a Dask array: {_REFUSED[name]}")
+
+
+def check_sizes(name: str, x: Any) -> None:
+    """Raises ParameterError where Dask does not know how many elements lie along an axis."""
+    if any(map(math.isnan, x.shape)):
+        raise ParameterError(
+            f"{name} has chunks of unknown sizes: compute them, with {name}.compute_chunk_sizes()"
+        )
 
 
 def run_where(call: Call, where: Any) -> Any:
@@ -117,7 +129,7 @@ def run_where(call: Call, where: Any) -> Any:
         _selected_shares, *arrays, mask, axis=axes.reduced, call=_without_arrays(call), dtype=object,
         chunks=_one_of_each(x, axes), meta=np.empty((0,) * x.ndim, object), token=f"tcu-{operation}-where",
     )  # fmt: skip
-    return _merged_shares(shares, call, axes, layout.keepdims, target, _like(x, target.dtype))
+    return _merged_shares(shares, call, axes, layout.keepdims, target, like_chunks(x, target.dtype))
 
 
 def _selected_shares(*given: Any, axis: tuple[int, ...], call: Call) -> npt.NDArray[Any]:
@@ -147,7 +159,7 @@ def _checked(arrays: Sequence[Any]) -> Format:
     return formats[0]
 
 
-def _like(x: Any, dtype: Any, ndim: int = 0) -> Any:
+def like_chunks(x: Any, dtype: Any, ndim: int = 0) -> Any:
     """An empty array of the library of x's chunks, as Dask wants it to be told."""
     library = sys.modules.get("cupy") if type(x._meta).__module__.startswith("cupy") else None
     return (library or np).empty((0,) * ndim, dtype)
@@ -166,8 +178,8 @@ def _whole(call: Call, target: Format) -> Any:
     )  # fmt: skip
     return da.reduction(
         shares, chunk=_unchanged, combine=_merge,
-        aggregate=partial(_finish, call=_without_arrays(call), target=target, like=_like(x, target.dtype)),
-        dtype=target.dtype, name=f"tcu-{name}", meta=_like(x, target.dtype),
+        aggregate=partial(_finish, call=_without_arrays(call), target=target, like=like_chunks(x, target.dtype)),
+        dtype=target.dtype, name=f"tcu-{name}", meta=like_chunks(x, target.dtype),
     )  # fmt: skip
 
 
@@ -198,10 +210,10 @@ def _without_arrays(call: Call) -> Call:
 
 def _finish(x: npt.NDArray[Any], axis: Any, keepdims: bool, *, call: Call, target: Format, like: Any) -> Any:
     share: Share = merged(x.flat)
-    return _placed(np.asarray(rounded_share(call.operation, share, target, call.options)), like)
+    return placed(np.asarray(rounded_share(call.operation, share, target, call.options)), like)
 
 
-def _placed(result: npt.NDArray[Any], like: Any) -> Any:
+def placed(result: npt.NDArray[Any], like: Any) -> Any:
     """The result in the library of the chunks."""
     return result if isinstance(like, np.ndarray) else sys.modules["cupy"].asarray(result)
 
@@ -243,7 +255,7 @@ def _scan(call: Call, target: Format) -> Any:
     again = bind(x, together, seed=f"tcu-{operation}")
     return da.map_blocks(
         _scan_of_block, again, together.rechunk({axis: 1}), operation=operation, axis=axis, target=target, exclusive=exclusive,
-        reverse=reverse, dtype=target.dtype, chunks=x.chunks, meta=_like(x, target.dtype, x.ndim),
+        reverse=reverse, dtype=target.dtype, chunks=x.chunks, meta=like_chunks(x, target.dtype, x.ndim),
         token=f"tcu-{operation}",
     )  # fmt: skip
 
@@ -272,7 +284,7 @@ def _along(call: Call, axes: Axes, keepdims: bool, target: Format) -> Any:
     if call.operation.exact or call.operation.moments:
         return _shares_along(call, axes, keepdims, target)
     # Every row by the plan of one, where the row lies in one chunk; where it lies in several, their totals.
-    like = _like(x, target.dtype)
+    like = like_chunks(x, target.dtype)
     totals = da.map_blocks(
         _rows_of_block, *call.arrays, axis=axes.reduced, operation=call.operation, options=call.options,
         dtype=np.float64, chunks=_one_of_each(x, axes), meta=np.empty((0,) * x.ndim), token=f"tcu-{call.operation}-rows",
@@ -281,7 +293,7 @@ def _along(call: Call, axes: Axes, keepdims: bool, target: Format) -> Any:
         totals, chunk=_unchanged, combine=_unchanged,
         aggregate=partial(_finish_rows, operation=call.operation, n=n, target=target, like=like),
         axis=axes.reduced, keepdims=keepdims, dtype=target.dtype, name=f"tcu-{call.operation}",
-        meta=_like(x, target.dtype, len(axes.shape)),
+        meta=like_chunks(x, target.dtype, len(axes.shape)),
     )  # fmt: skip
 
 
@@ -318,7 +330,7 @@ def _finish_rows(
     shape = reduced_shape(totals.shape, tuple(axis), keepdims=True)
     rows = finish_totals(operation, exact_rows(totals.transpose(*axis, *kept).reshape(blocks, -1))[None], n)
     result = np.asarray(encoded(rows, target)).view(target.dtype).reshape(shape)
-    return _placed(_shaped(result, axis, keepdims), like)
+    return placed(_shaped(result, axis, keepdims), like)
 
 
 def exact_rows(totals: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -350,14 +362,14 @@ def _shares_along(call: Call, axes: Axes, keepdims: bool, target: Format) -> Any
             *call.arrays,
             target=target,
             dtype=target.dtype,
-            meta=_like(x, target.dtype, x.ndim),
+            meta=like_chunks(x, target.dtype, x.ndim),
             **blocks,
         )
         return rows if keepdims else rows.squeeze(axes.reduced)
     shares = da.map_blocks(
         _shares_of_block, *call.arrays, dtype=object, meta=np.empty((0,) * x.ndim, object), **blocks
     )
-    return _merged_shares(shares, call, axes, keepdims, target, _like(x, target.dtype))
+    return _merged_shares(shares, call, axes, keepdims, target, like_chunks(x, target.dtype))
 
 
 def _merged_shares(shares: Any, call: Call, axes: Axes, keepdims: bool, target: Format, like: Any) -> Any:
@@ -366,7 +378,7 @@ def _merged_shares(shares: Any, call: Call, axes: Axes, keepdims: bool, target: 
         shares, chunk=_unchanged, combine=_merged_rows,
         aggregate=partial(_finish_shares, call=_without_arrays(call), target=target, like=like),
         axis=axes.reduced, keepdims=keepdims, dtype=target.dtype, name=f"tcu-{call.operation}",
-        meta=_like(shares, target.dtype, len(axes.shape)) if isinstance(like, np.ndarray) else like,
+        meta=like_chunks(shares, target.dtype, len(axes.shape)) if isinstance(like, np.ndarray) else like,
     )  # fmt: skip
 
 
@@ -396,7 +408,7 @@ def _finish_shares(
     result = np.empty(rows.shape, target.dtype)
     for where in np.ndindex(rows.shape):
         result[where] = rounded_share(call.operation, rows.item(where), target, call.options)
-    return _placed(_shaped(result, axis, keepdims), like)
+    return placed(_shaped(result, axis, keepdims), like)
 
 
 # Operations of a program's own: the shares of each chunk's rows, which merge.
@@ -420,7 +432,7 @@ def _of_its_own(operation: Operation, x: Any, axes: Axes, layout: Any, target: F
     gone = (x.ndim,) if keepdims else (*axes.reduced, x.ndim)
     return together.map_blocks(
         _own_finished, operation=operation, n=n, target=target, gone=gone, drop_axis=gone, dtype=target.dtype,
-        meta=_like(x, target.dtype, len(axes.shape)), token=f"tcu-{operation}",
+        meta=like_chunks(x, target.dtype, len(axes.shape)), token=f"tcu-{operation}",
     )  # fmt: skip
 
 

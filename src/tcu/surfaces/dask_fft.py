@@ -6,7 +6,6 @@ array is met.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +16,7 @@ from tcu.engines import engine_of
 from tcu.errors import ParameterError
 from tcu.model import threads
 from tcu.ops.fft import FftCall, complex_dtype, plan_of, real_format
+from tcu.surfaces.dask import check_sizes
 
 __all__ = ["mapped", "run"]
 
@@ -41,8 +41,7 @@ def mapped(function: Callable[..., Any], x: Any, axis: int, made: int, dtype: An
 
 
 def _check_whole(x: Any, axis: int) -> None:
-    if any(map(math.isnan, x.shape)):
-        raise ParameterError("x has chunks of unknown sizes: compute them, with x.compute_chunk_sizes()")
+    check_sizes("x", x)
     if x.numblocks[axis] > 1:
         raise ParameterError(
             f"x has {x.numblocks[axis]} chunks along axis {axis}, all of which a transform takes: make them one, with "

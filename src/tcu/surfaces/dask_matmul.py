@@ -6,27 +6,25 @@ computes them leave a trace.  Loaded when a Dask array is met.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import dask.array as da
 import numpy as np
 
 from tcu.engines import engine_of
-from tcu.errors import ParameterError
 from tcu.formats.array import is_dask
 from tcu.formats.format import format_of, get_format
 from tcu.model import threads
 from tcu.model.mma import operand
 from tcu.ops.matmul import FACTORS, MatmulCall, MatmulOptions, check_factor, product_of
+from tcu.surfaces.dask import check_detail, check_sizes
 
 __all__ = ["run"]
 
 
 def run(call: MatmulCall) -> Any:
     """The lazy product; raises what can be known before anything is computed."""
-    if call.out is not None:
-        raise ParameterError("out with a Dask array: a lazy result has no place yet: leave out=... out")
+    check_detail("out", call.out)
     a, b, *factors = (_lazy(name, x) for name, x in zip(("a", "b", *FACTORS), call[:5], strict=True))
     product = product_of(a.shape, b.shape, (format_of(a.dtype).name, format_of(b.dtype).name), call.options)
     product.instruction(call.options.unit)
@@ -59,10 +57,7 @@ def _lazy(name: str, x: Any) -> Any:
         return da.from_array(
             array.astype(np.float64) if array.dtype == np.int64 and not array.ndim else array
         )
-    if any(map(math.isnan, x.shape)):
-        raise ParameterError(
-            f"{name} has chunks of unknown sizes: compute them, with {name}.compute_chunk_sizes()"
-        )
+    check_sizes(name, x)
     return x
 
 

@@ -7,19 +7,34 @@ from typing import Any
 import numpy as np
 
 from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.formats.array import is_dask
 from tcu.formats.tensor import is_tensor
-from tcu.surfaces.index_sums import (
+from tcu.ops.layout import axis_number
+from tcu.surfaces.index_sums import dask_arrays, index_sum
+from tcu.surfaces.one_library import as_array
+from tcu.surfaces.sums_by_index import (
     check_index,
+    check_keys,
     checked_places,
     dtype_name,
-    index_sum,
     is_integer,
     library_of,
     whole_size,
 )
-from tcu.surfaces.one_library import as_array
 
-__all__ = ["bincount", "embedding_gradient", "histogram", "reduce_by_key"]
+__all__ = [
+    "bincount",
+    "bins_of",
+    "check_line",
+    "edges_of",
+    "embedding_gradient",
+    "histogram",
+    "known_edges",
+    "looked_up",
+    "padded",
+    "reduce_by_key",
+    "weights_like",
+]
 
 
 def bincount(index: Any, weights: Any = None, size: int | None = None, *, dtype: Any = None) -> Any:
@@ -30,11 +45,11 @@ def bincount(index: Any, weights: Any = None, size: int | None = None, *, dtype:
     Parameters
     ----------
     index:
-        A line of whole numbers from 0: an array of NumPy or a tensor.
+        A line of whole numbers from 0: an array of NumPy or, lazily, of Dask, or a tensor.
     weights:
         None, or a number for each of them.
     size:
-        The number of slots, and no index reaches it; None: one more than the largest index.
+        The number of slots, and no index reaches it; None: one more than the largest index, which Dask does not know.
     dtype:
         Format of the sums, as in :func:`index_sum`; counts are int64.
 
@@ -48,10 +63,11 @@ def bincount(index: Any, weights: Any = None, size: int | None = None, *, dtype:
     >>> tcu.bincount(np.array([0, 2, 2, 2]), np.array([0.5, 1e20, 1, -1e20]))
     array([0.5, 0. , 1. ])
     """
+    if is_dask(index) or is_dask(weights):
+        return _lazy_bincount(index, weights, size, dtype)
     library = library_of(index, index if weights is None else weights, "weights")
     index = as_array(index)
-    if index.ndim != 1:
-        raise ShapeError(f"index has shape {tuple(index.shape)}: give one line, index.reshape(-1)")
+    check_line(index)
     if size is None:
         size = int(index.max()) + 1 if index.shape[0] else 0
     size = whole_size(size)
@@ -60,6 +76,23 @@ def bincount(index: Any, weights: Any = None, size: int | None = None, *, dtype:
     if weights is None:
         return library.bincount(places, minlength=size)
     return index_sum(as_array(weights), places, size, dtype=dtype, check=False)
+
+
+def check_line(index: Any) -> None:
+    if index.ndim != 1:
+        raise ShapeError(f"index has shape {tuple(index.shape)}: give one line, index.reshape(-1)")
+
+
+def _lazy_bincount(index: Any, weights: Any, size: int | None, dtype: Any) -> Any:
+    if size is None:
+        raise ParameterError(
+            "size=None with a Dask array: the largest index is not known yet: give the number of slots"
+        )
+    arrays = dask_arrays()
+    index = arrays.lazy("index", index)
+    check_line(index)
+    x = arrays.ones_like(index) if weights is None else weights
+    return arrays.run(False, x, index, size, 0, None, None, dtype, None, True, negative=False)
 
 
 def histogram(
@@ -75,12 +108,12 @@ def histogram(
     Parameters
     ----------
     x:
-        Array of NumPy of any shape, or a tensor.  NaN falls into no bin.
+        Array of NumPy of any shape or, lazily, of Dask, or a tensor.  NaN falls into no bin.
     bins:
         Their number, or their edges, which increase; the last bin holds its right edge, too.
     range:
         The first and the last edge of a number of bins; None: the smallest and the largest of x, for which a GPU
-        is waited.
+        is waited, and which Dask does not know.
     weights:
         None: numbers are counted, as int64; or an array of x's shape.
     dtype:
@@ -97,30 +130,70 @@ def histogram(
     >>> tcu.histogram(np.array([0.5, 1.5, 1.7, 3]), bins=3, range=(0, 3), weights=np.array([1, 2, 3, 4.0]))
     (array([1., 5., 4.]), array([0., 1., 2., 3.]))
     """
+    if is_dask(x) or is_dask(weights):
+        return _lazy_histogram(x, bins, range, weights, dtype)
     library = library_of(x, x if weights is None else weights, "weights")
     x = as_array(x)
     if weights is not None:
-        weights = as_array(weights)
-        if tuple(weights.shape) != tuple(x.shape):
-            raise ShapeError(f"weights have shape {tuple(weights.shape)}: give x's, {tuple(x.shape)}")
-        weights = weights.reshape(-1)
+        weights = weights_like(as_array(weights), x).reshape(-1)
     line = x.reshape(-1)
     if library is np:
-        line, edges = line.astype(np.float64), _edges(line, bins, range)
-        inner = np.searchsorted(edges, line, side="right") - 1
+        edges = edges_of(line, bins, range)
+        place = bins_of(line, edges)
     else:
         line = line.to(library.float64).contiguous()
-        edges = library.from_numpy(_edges(line, bins, range)).to(line.device)
+        edges = library.from_numpy(edges_of(line, bins, range)).to(line.device)
         inner = library.searchsorted(edges, line, right=True) - 1
+        place = _place_of(library, line, edges, inner)
     count = len(edges) - 1
-    place = library.where(line == edges[-1], count - 1, inner)
-    place = library.where((line >= edges[0]) & (line <= edges[-1]), place, count)
     if weights is None:
         return library.bincount(place, minlength=count + 1)[:count], edges
     return index_sum(weights, place, count, dtype=dtype, check=False), edges
 
 
-def _edges(line: Any, bins: Any, range: tuple[float, float] | None) -> Any:
+def weights_like(weights: Any, x: Any) -> Any:
+    """The weights; raises ShapeError unless they have x's shape."""
+    if tuple(weights.shape) != tuple(x.shape):
+        raise ShapeError(f"weights have shape {tuple(weights.shape)}: give x's, {tuple(x.shape)}")
+    return weights
+
+
+def bins_of(x: Any, edges: Any) -> Any:
+    """The bin that each number falls into, and their number for what falls into none, of an array of NumPy."""
+    x = np.asarray(x).astype(np.float64)
+    return _place_of(np, x, edges, np.searchsorted(edges, x, side="right") - 1)
+
+
+def _place_of(library: Any, x: Any, edges: Any, inner: Any) -> Any:
+    count = len(edges) - 1
+    place = library.where(x == edges[-1], count - 1, inner)
+    return library.where((x >= edges[0]) & (x <= edges[-1]), place, count)
+
+
+def _lazy_histogram(x: Any, bins: Any, range: Any, weights: Any, dtype: Any) -> tuple[Any, Any]:
+    arrays = dask_arrays()
+    x = arrays.lazy("x", x)
+    edges = known_edges(bins, range, "with a Dask array")
+    place = x.map_blocks(bins_of, edges, dtype=np.int64, meta=np.empty((0,) * x.ndim, np.int64))
+    if weights is None:
+        weights = arrays.ones_like(x)
+    else:
+        weights = weights_like(arrays.lazy("weights", weights), x).rechunk(x.chunks)
+    line, place = weights.reshape(-1), place.reshape(-1)
+    sums = arrays.run(False, line, place, len(edges) - 1, 0, None, None, dtype, None, False)
+    return sums, arrays.lazy("edges", edges)
+
+
+def known_edges(bins: Any, range: Any, where: str) -> Any:
+    """The edges, for which numbers need not be looked at.  Raises ParameterError."""
+    if range is None and np.ndim(bins) == 0 and not isinstance(bins, str):
+        raise ParameterError(
+            f"range=None {where}: the smallest and the largest number are not known yet: give range=(first, last)"
+        )
+    return edges_of(np.zeros(0), bins, range)
+
+
+def edges_of(line: Any, bins: Any, range: tuple[float, float] | None) -> Any:
     """numpy's edges, of the smallest and the largest number alone."""
     if isinstance(bins, str):
         raise ParameterError(
@@ -151,7 +224,7 @@ def reduce_by_key(
 
     Returns
     -------
-    Two arrays of x's library.  Raises what :func:`index_sum` raises.
+    Two arrays of x's library, those of Dask of unknown length.  Raises what :func:`index_sum` raises.
 
     Examples
     --------
@@ -159,10 +232,13 @@ def reduce_by_key(
     >>> tcu.reduce_by_key(np.array([7, 3, 7, 7]), np.array([1e8, 2, 1, -1e8], np.float32))
     (array([3, 7]), array([2., 1.], dtype=float32))
     """
+    if any(map(is_dask, (keys, x, weights))):
+        lazily: tuple[Any, Any] = dask_arrays().reduce_by_key(keys, x, axis, weights, dtype)
+        return lazily
     library = library_of(x, keys, "keys")
     keys = as_array(keys)
-    if keys.ndim != 1:
-        raise ShapeError(f"keys have shape {tuple(keys.shape)}: give one line of them, keys.reshape(-1)")
+    x = as_array(x)
+    check_keys(keys, x.shape[axis_number(axis, x.ndim)])
     unique, index = library.unique(keys, return_inverse=True)
     return unique, index_sum(
         x, index.reshape(-1), len(unique), axis=axis, weights=weights, dtype=dtype, check=False
@@ -175,6 +251,7 @@ def embedding_gradient(
     size: int,
     *,
     padding_index: int | None = None,
+    initial: Any = None,
     dtype: Any = None,
     check: bool = True,
 ) -> Any:
@@ -183,13 +260,15 @@ def embedding_gradient(
     Parameters
     ----------
     gradient:
-        That of what was looked up, one row for each index: an array of NumPy or a tensor.
+        That of what was looked up, one row for each index: an array of NumPy or, lazily, of Dask, or a tensor.
     index:
         The rows that were looked up, of any shape.
     size:
         Rows of the table.
     padding_index:
         A row whose gradient is 0.
+    initial:
+        A gradient (size, d) that is added before the rounding, as in :func:`index_sum`.
     dtype:
         As in :func:`index_sum`; None: that of ``gradient``.
     check:
@@ -208,8 +287,20 @@ def embedding_gradient(
            [0., 0.],
            [6., 8.]], dtype=float32)
     """
-    library_of(gradient, index)
-    gradient, index = as_array(gradient), as_array(index)
+    if is_dask(gradient) or is_dask(index):
+        arrays = dask_arrays()
+        gradient, index = arrays.lazy("gradient", gradient), arrays.lazy("index", index)
+    else:
+        library_of(gradient, index)
+        gradient, index = as_array(gradient), as_array(index)
+    rows, places = looked_up(gradient, index)
+    dtype = rows.dtype if dtype is None else dtype
+    found = index_sum(rows, places, size, initial=initial, check=check, dtype=dtype)
+    return padded(found, size, padding_index, initial)
+
+
+def looked_up(gradient: Any, index: Any) -> tuple[Any, Any]:
+    """The rows and a line of their places."""
     if gradient.ndim == 0 or tuple(gradient.shape[:-1]) != tuple(index.shape):
         raise ShapeError(
             f"gradient has shape {tuple(gradient.shape)}: give one row for each index, {(*index.shape, 'd')}"
@@ -219,17 +310,18 @@ def embedding_gradient(
             f"gradient has dtype {dtype_name(gradient)}: give float16, bfloat16, float32 or float64"
         )
     places = index.reshape(-1)
-    found = index_sum(
-        gradient.reshape(len(places), gradient.shape[-1]), places, size, check=check,
-        dtype=gradient.dtype if dtype is None else dtype,
-    )  # fmt: skip
+    return gradient.reshape(places.shape[0], gradient.shape[-1]), places
+
+
+def padded(table: Any, size: int, padding_index: int | None, initial: Any = None) -> Any:
+    """The gradient of a table whose row there has none, but what was there before."""
     if padding_index is None:
-        return found
+        return table
     if not -size <= padding_index < size:
         raise ParameterError(
             f"padding_index={padding_index}: choose a row of the table, {-size} to {size - 1}"
         )
-    if is_tensor(found):
-        found = found.clone()
-    found[padding_index] = 0
-    return found
+    if is_tensor(table):
+        table = table.clone()
+    table[padding_index] = 0 if initial is None else initial[padding_index]
+    return table
