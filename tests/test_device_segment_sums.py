@@ -318,15 +318,15 @@ def test_there_is_room_for_every_list(dtype: str, exact: bool) -> None:
 def test_warps_have_enough_to_do_and_not_too_much() -> None:
     """Where there are many, the first ones have four times as many segments as the others, and four fifths of all."""
     for n, count, at_once, each, first, warps in (
-        (1 << 29, 1 << 27, 32, 512, 52_428, 104_860),
-        (1 << 29, 1 << 24, 32, 256, 13_107, 26_215),
-        (1 << 29, 1 << 21, 32, 32, 13_107, 26_215),
-        (1 << 29, 1 << 20, 16, 16, 13_107, 26_215),
-        (1 << 29, 1 << 18, 8, 8, 0, 1 << 15),
+        (1 << 28, 1 << 27, 32, 512, 52_428, 104_860),
+        (1 << 28, 1 << 24, 32, 256, 13_107, 26_215),
+        (1 << 28, 1 << 21, 32, 32, 13_107, 26_215),
+        (1 << 28, 1 << 20, 16, 16, 13_107, 26_215),
+        (1 << 28, 1 << 18, 8, 8, 0, 1 << 15),
         (100, 10, 8, 8, 0, 2),
         (0, 0, 8, 8, 0, 1),
     ):
-        choice = short_of(recipe_of(n, count, "float32"))
+        choice = short_of(recipe_of(n, count, "float64"))
         problem, macros = choice.problem, choice.macros
         assert (macros["AT_ONCE"], macros["MORE"]) == (at_once, 4), (n, count)
         assert (problem.per_warp, problem.first) == (each, first), (n, count)
@@ -347,7 +347,7 @@ def test_long_segments_may_be_listed_ahead_of_much() -> None:
         ({"count": 1 << 20}, True),
         ({"count": 1 << 22}, False),
         ({"count": 1 << 22, "dtype": "bfloat16"}, False),
-        ({"count": 1 << 22, "dtype": "float32"}, True),
+        ({"count": 1 << 22, "dtype": "float64"}, True),
         ({"n": 1 << 24}, False),
         ({"count": (1 << 13) - 1}, False),
         ({"block": 128}, False),
@@ -365,13 +365,14 @@ def test_long_segments_may_be_listed_ahead_of_much() -> None:
 
 
 def test_short_segments_have_a_kernel_where_the_unit_adds_so() -> None:
-    """16 bits, short on average, by the plan of one block, and of binary16 a unit that adds 16 numbers at once, or no unit."""
+    """Up to 32 bits, short on average, by the plan of one block, and of binary16 a unit that adds 16 numbers at once, or no unit."""
     usual: dict[str, Any] = {"n": 1 << 20, "count": 1 << 17, "dtype": "float16", "gpu": H200, "block": 256}
     for change, fraction in (
         ({"gpu": Gpu(0, "a GPU to come", (99, 0))}, 25),
         ({"gpu": Gpu(0, "A100", (8, 0))}, None),
         ({"dtype": "bfloat16"}, 25),
-        ({"dtype": "float32"}, None),
+        ({"dtype": "float32"}, 41),
+        ({"dtype": "float64"}, None),
         ({"block": 128}, None),
     ):
         assert recipe_of(**(usual | change)).kernels[0].macros.get("FRACTION_BITS") == fraction, change

@@ -337,12 +337,15 @@ def test_sums_compile_for_every_architecture(
     ):
         pytest.skip("of 16-bit numbers only")
     if which.startswith("short_segments.cu") and (
-        element not in (("BINARY16",) if mmas else ("BINARY16", "BFLOAT16")) or capability < (9, 0)
+        element not in (("BINARY16",) if mmas else ("BINARY16", "BFLOAT16", "BINARY32"))
+        or capability < (9, 0)
     ):
-        pytest.skip("of 16-bit numbers only, where an MMA adds 16 numbers at once or there is none")
+        pytest.skip("of binary16 only, where an MMA adds 16 numbers at once, and of up to 32 bits")
     aligned = "sum.cu", "rows.cu", "columns.cu", "staged_columns.cu", "staged_columns.cu, one leaf"
     layout = "ALIGNED" if which in aligned else "SHIFTED"
     macros = {"ELEMENT": element, "MMAS": mmas, "LAYOUT": layout, **SUMS[which]}
+    if which.startswith("short_segments.cu") and element == "BINARY32":
+        macros |= {"FRACTION_BITS": 41, "ROOM": 352, "RESIDENT": 10 if "longer" in which else 16}
     if which.startswith("columns.cu"):
         macros["COLUMNS"] = {"BINARY32": 2, "BINARY64": 1}.get(element, macros["COLUMNS"])
         macros |= {"LOW": macros["SPREAD"], "MOST_WITHIN": 4}

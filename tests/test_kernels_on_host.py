@@ -279,45 +279,54 @@ def test_short_segments(host: HostGpu, kind: str, variant: str) -> None:
         assert alike(found, model_sums(x, offsets, np.float32)), (mean, longs)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(3)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_short_segments_of_bfloat16(host: HostGpu, kind: str) -> None:
+def test_short_segments_of_wide_ranges(host: HostGpu, kind: str, dtype: str) -> None:
     """Also where the numbers' sizes change from place to place, which asks for another unit or for the plan's order."""
     rng = np.random.default_rng(list(KINDS).index(kind))
+    fmt = get_format(dtype).dtype
     for mean, longs in ((1.5, (3000,)), (8, (2049,)), (16, ())):
         offsets = ragged(rng, mean, 4000, longs)
-        dtype = get_format("bfloat16").dtype
-        x = numbers_of(rng, kind, int(offsets[-1]), dtype)
+        x = numbers_of(rng, kind, int(offsets[-1]), fmt)
         for at in range(0, len(x), 700):
             with np.errstate(all="ignore"):
-                x[at : at + 350] *= np.array(2.0 ** rng.integers(-120, 90), dtype)
+                x[at : at + 350] *= np.array(2.0 ** rng.integers(-120, 90), fmt)
         host.launches.clear()
-        found = sums(host, x, offsets, shift=int(rng.integers(LINE // x.itemsize)))
+        target, of_means = (np.float64, True) if mean == 8 else (np.float32, False)
+        found = sums(host, x, offsets, target, mean=of_means, shift=int(rng.integers(LINE // x.itemsize)))
         assert host.launches == ["short_segments", "long_chunks"]
-        assert alike(found, model_sums(x, offsets, np.float32)), (mean, longs)
+        assert alike(found, model_sums(x, offsets, target, of_means)), (mean, longs)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(3)
 @pytest.mark.parametrize(
-    ("right", "wrong"),
+    ("dtype", "right", "wrong"),
     [
-        ("bottom >= exponent + BIAS", "bottom + 9 >= exponent + BIAS"),
-        ("top <= exponent + BIAS &&", "top <= exponent + BIAS + 6 &&"),
-        ("FINEST_UNIT = -126", "FINEST_UNIT = -140"),
+        ("bfloat16", "bottom >= exponent + BIAS", "bottom + 9 >= exponent + BIAS"),
+        ("bfloat16", "top <= exponent + BIAS &&", "top <= exponent + BIAS + 6 &&"),
+        ("bfloat16", "FINEST_UNIT = -126", "FINEST_UNIT = -140"),
+        ("float32", "bottom >= exponent + BIAS", "bottom + 30 >= exponent + BIAS"),
+        ("float32", "if (lane == WARP - 1) store_vector(slot,", "if (lane == WARP) store_vector(slot,"),
+        ("float32", "behind += before;", ";"),
     ],
 )
-def test_an_error_in_short_segments_of_bfloat16_is_seen(host: HostGpu, right: str, wrong: str) -> None:
+def test_an_error_in_short_segments_of_wide_ranges_is_seen(
+    host: HostGpu, dtype: str, right: str, wrong: str
+) -> None:
     rng = np.random.default_rng(3)
     offsets = ragged(rng, 16, 9000)
-    x = rng.standard_normal(int(offsets[-1])) * 2.0 ** rng.integers(-3, 7, int(offsets[-1]))
-    x = (x * 2.0**-122 if "FINEST" in right else x).astype(get_format("bfloat16").dtype)
-    wanted = model_sums(x, offsets, np.float32)
-    assert (
-        complaint_about(
-            host, "short_segments", right, wrong, lambda: sums(host, x, offsets, shift=21), wanted
-        )
-        == BITS
+    n = int(offsets[-1])
+    x = rng.standard_normal(n) * 2.0 ** (rng.integers(-26, 1, n) if "30" in wrong else rng.integers(-3, 7, n))
+    x = (x * 2.0**-122 if "FINEST" in right else x).astype(get_format(dtype).dtype)
+    if "WARP" in right:  # a segment ends with a window
+        x, offsets = np.ones(8192, np.float32), np.arange(0, 8193, 16)
+    wanted = model_sums(x, offsets, np.float64 if "30" in wrong else np.float32)
+    target = wanted.dtype
+    found = complaint_about(
+        host, "short_segments", right, wrong, lambda: sums(host, x, offsets, target, shift=0), wanted
     )
+    assert found == BITS
 
 
 @pytest.mark.slow(2)

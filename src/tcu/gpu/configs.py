@@ -340,7 +340,7 @@ class SegmentsConfig(Config):
 class ShortSegmentsConfig(Config):
     """Of cuda/kernels/short_segments.cu."""
 
-    elements = ("binary16",)
+    elements = ("binary16", "bfloat16", "binary32")
     means: tuple[int, int]
     """Numbers of a segment, on average, up to which a ring of the first size, and of the second one, nearly always has room
     for the segments of a turn.  Up to the second, this is the faster kernel: for 16, 20 and 24 of them 0.582, 0.571 and 0.563

@@ -26,8 +26,9 @@ _BLOCK = 256
 """Threads of the plan's blocks, by whose tiles segments.cu sums."""
 _MOST_EXACT = 1 << 13
 """Of binary16, numbers whose sums are exact in binary64, in whatever order they are added up."""
-_FRACTION = 25
-"""Fraction bits of short_segments.cu for exact additions: as many as leave room for the sum of 64 bytes in 32 bits."""
+_FRACTIONS = {"binary16": 25, "bfloat16": 25, "binary32": 41}
+"""Fraction bits of short_segments.cu for exact additions: as many as leave room for the sum of 64 bytes in 32 bits, or of a
+whole ring in binary64."""
 _SHORT_PER_LANE = 16
 """Numbers of a lane in a window, as cuda/kernels/short_segments.cu says."""
 
@@ -114,11 +115,13 @@ def segments_recipe(
     With ``mean`` each sum is divided by its segment's length.
     """
     tuned = config(SegmentsConfig, gpu.compute_capability, element.name)
-    short = config(ShortSegmentsConfig, gpu.compute_capability, "binary16")
     size, number = element.dtype.itemsize, TARGETS[target.name]
     together = chain * block * LOAD // size
     usual = (chain, block) == (1, _BLOCK)
-    fraction = _exact_fraction(element, gpu, mmas) if usual and n <= short.means[1] * segments else None
+    fraction, short = _exact_fraction(element, gpu, mmas) if usual else None, None
+    if fraction is not None:
+        short = config(ShortSegmentsConfig, gpu.compute_capability, element.name)
+        fraction = fraction if n <= short.means[1] * segments else None
     most = _most(element, fraction is not None) if usual else 0
     permuted_k = int(_any_order(n, element, gpu, mmas))
     longs = min(segments, n // (most + 1))
@@ -126,7 +129,7 @@ def segments_recipe(
     # Not beside short_segments.cu, which took 3 % longer then (segments of 8 on average, H200).
     may_be_listed = fraction is None and usual and longs > 0 and gpu.compute_capability >= (9, 0)
     listed = may_be_listed and n * size >= tuned.listed and segments >= tuned.sampled
-    if fraction is None:
+    if fraction is None or short is None:
         source, macros, per_warp = _any_segments(n, segments, element, permuted_k, tuned)
     else:
         source, macros, per_warp = _short_segments(n, segments, size, fraction, short, tuned)
@@ -255,7 +258,7 @@ def _any_order(n: int, element: Format, gpu: Gpu, mmas: bool) -> bool:
 def _exact_fraction(element: Format, gpu: Gpu, mmas: bool) -> int | None:
     """The fraction bits of short_segments.cu, if it gives the bits of the unit's MMA, or of exact additions; else None."""
     if not mmas:
-        return _FRACTION if element.dtype.itemsize == 2 and gpu.compute_capability >= (9, 0) else None
+        return _FRACTIONS.get(element.name) if gpu.compute_capability >= (9, 0) else None
     arithmetic = _sum_of_all(element, gpu) if element.name == "binary16" else None
     return arithmetic.fraction_bits if arithmetic and 24 <= arithmetic.fraction_bits <= 26 else None
 

@@ -1,5 +1,5 @@
-// Sums of short ragged segments of 16-bit numbers. They have the bits of segments.cu, without MMAs, wherever an MMA would
-// cut nothing off.  Those of bfloat16 have the bits of binary64 additions, which are exact there, too.
+// Sums of short ragged segments of up to 32 bits a number. They have the bits of segments.cu, without MMAs, wherever an MMA would
+// cut nothing off.  Those of bfloat16 and binary32 have the bits of binary64 additions, which are exact there, too.
 //
 // An MMA adds the numbers of a set exactly, after it has cut them at FRACTION_BITS below the largest exponent, and
 // rounds once.  Let E be the largest exponent in a stretch of numbers.  If all of them are multiples of the unit 2^(E
@@ -13,17 +13,20 @@
 // Q[i-1]. A chunk [s, e) needs five of these sums.  Before s, the running sums of its sets end at U[s-3] and U[s-1].
 // Before e, they end at two of U[e-1], U[e-2], U[e-3] and the sum of all four classes, U[e-1] + U[e-3], less U[e-2].
 //
+// Of binary32 the ring keeps, for each number, the sum U[i] of all before it, an integer modulo 2^64.  A segment [s, e) is
+// U[e] - U[s], and FRACTION_BITS are so few that no order of additions in binary64 rounds it.
+//
 // A warp goes through its run with one segment in each lane.  It goes through the run's numbers, which follow each
 // other, in windows of WARP · PER_LANE, whenever the ring ends before the segments do.  Binary64 adds the chunks'
 // sums without an error, so their order does not matter.  A group of segments with larger numbers begins again with a
 // larger unit.  Groups with inf, NaN or numbers that are no multiples of the unit, and groups longer than the ring,
 // are left to the MMAs (ragged/group_sums.cuh).
 //
-// Compiled with ELEMENT BINARY16 or BFLOAT16 and what ragged/segment_sums.cuh needs, for GPUs whose MMA adds 16 numbers at once,
+// Compiled with ELEMENT BINARY16, BFLOAT16 or BINARY32 and what ragged/segment_sums.cuh needs, for GPUs whose MMA adds 16 numbers at once,
 // and
 //   RESIDENT       blocks per multiprocessor that the registers must allow
 //   MMAS           1, of binary16: with the bits of the plan of MMAs; 0: with those of binary64 additions, which are exact, too
-//   FRACTION_BITS  that the MMA keeps below the largest exponent
+//   FRACTION_BITS  that the MMA keeps below the largest exponent, or that sums may have there
 //   PER_LANE       numbers of a lane in a window: 8, 16, or 32
 //   RING           numbers whose running sums are kept: a power of two
 
@@ -42,6 +45,9 @@ constexpr u32 SPAN = RING - WINDOW - 4;  // numbers of a group of segments whose
 #if ELEMENT == BINARY16
 constexpr int FRACTION = 10, BIAS = 15, FINEST_UNIT = -24, USUAL = FINEST_UNIT + FRACTION_BITS;
 constexpr u32 INFINITE = 0x7c00;
+#elif ELEMENT == BINARY32
+constexpr int FRACTION = 23, BIAS = 127, FINEST_UNIT = -149, USUAL = 2;
+constexpr u32 INFINITE = 0x7f800000;
 #else
 // With a finer unit, a sum in binary32 could be rounded twice.
 constexpr int FRACTION = 7, BIAS = 127, FINEST_UNIT = -126, USUAL = 1;
@@ -49,24 +55,30 @@ constexpr u32 INFINITE = 0x7f80;
 #endif
 constexpr u32 NOWHERE = 1u << 31;
 
-// In the ring, each block of BLOCK sums is preceded by a second copy of the four sums before it.  So the vectors of
-// neighbouring lanes lie in different banks, and all sums that a chunk needs at its end lie together.
-constexpr int BLOCK = 32, PAD = 4;
-constexpr u32 RING_WORDS = RING / BLOCK * (BLOCK + PAD), WINDOW_WORDS = WINDOW / BLOCK * (BLOCK + PAD);
+__device__ constexpr int logarithm(u32 n) { return n < 2 ? 0 : 1 + logarithm((n + 1) / 2); }  // rounded up
 
-static_assert(ELEMENT == BINARY16 || (ELEMENT == BFLOAT16 && !MMAS), "sums of bfloat16 by MMAs have no kernel here");
-static_assert(FRACTION_BITS + (MMAS ? 6 : 7) <= 32, "the sum of 16 numbers, or of 32, with its sign, is a number of 32 bits");
+// In the ring, each block of BLOCK sums is preceded by a second copy of the four sums before it.  So the vectors of
+// neighbouring lanes lie in different banks, and all sums that a chunk needs at its end lie together.  Of binary32, room for
+// two sums lies behind each block, for the former reason alone.
+#define WIDE_NUMBERS (ELEMENT == BINARY32)
+constexpr bool WIDE = WIDE_NUMBERS;
+constexpr int BLOCK = WIDE ? PER_LANE : 32, PAD = WIDE ? 2 : 4, SUM_BYTES = WIDE ? 8 : 4;
+constexpr u32 RING_BYTES = RING / BLOCK * (BLOCK + PAD) * SUM_BYTES, WINDOW_BYTES = WINDOW / BLOCK * (BLOCK + PAD) * SUM_BYTES;
+
+static_assert(ELEMENT == BINARY16 || !MMAS, "others' sums by MMAs have no kernel here");
+static_assert(WIDE || FRACTION_BITS + (MMAS ? 6 : 7) <= 32, "the sum of 16 numbers, or of 32, with its sign, is a number of 32 bits");
+static_assert(!WIDE || FRACTION_BITS + 1 + logarithm(SPAN) <= 53, "no order rounds a segment's sum");
 static_assert((RING & (RING - 1)) == 0 && RING > WINDOW + ragged::CHUNK64, "the ring has room for a chunk64 and a window");
 
 // Turns whose offsets are under way or in use at once: as many as have room.  Offsets and numbers go to shared memory
 // without passing registers: if a register is loaded a turn ahead, the compiler waits for it long before it is used.
-constexpr u32 TURN_BYTES = WARP * sizeof(i64), OTHER_BYTES = RING_WORDS * 4 + WARP * PER_LANE * sizeof(Code) + 128;
+constexpr u32 TURN_BYTES = WARP * sizeof(i64), OTHER_BYTES = RING_BYTES + WARP * PER_LANE * sizeof(Code) + 128;
 constexpr u32 TURNS = RESIDENT * (OTHER_BYTES + 4 * TURN_BYTES + 1024) <= 228 * 1024 ? 4 : 2;  // the shared memory of sm_90
 
 struct ShortSegmentsMemory {
     union {
         ragged::GroupMemory shared;
-        uint4 ring[RING_WORDS / 4];
+        uint4 ring[RING_BYTES / 16];
     };
     ragged::SegmentRun run;
     // A lane alone writes and reads its part of these.
@@ -76,7 +88,7 @@ struct ShortSegmentsMemory {
 };
 
 // Shared memory is accessed by addresses of 32 bits: the compiler would recompute those of 64 bits each time.
-__device__ inline i64 load_end(u32 at) {
+__device__ inline i64 load_long(u32 at) {
     i64 v;
     asm volatile("ld.shared.s64 %0, [%1];" : "=l"(v) : "r"(at) : "memory");
     return v;
@@ -137,6 +149,10 @@ __device__ inline u32 leftover(u32 pair, u32 whole) {
 
 __device__ inline u32 reduce_max(u32 v) { return __reduce_max_sync(ALL, v); }
 
+__device__ inline uint4 two_sums(i64 a, i64 b) {
+    return make_uint4(static_cast<u32>(a), static_cast<u32>(a >> 32), static_cast<u32>(b), static_cast<u32>(b >> 32));
+}
+
 __device__ inline u32 in_both_halves(u32 code) { return code * 0x10001; }
 
 // The unit that numbers must be multiples of, given by the largest exponent that they may have.
@@ -152,6 +168,9 @@ struct SumUnit {
         return top <= exponent + BIAS && bottom >= exponent + BIAS + FRACTION - FRACTION_BITS;
     }
     __device__ float value() const { return __uint_as_float((exponent - FRACTION_BITS + 127) << 23); }
+    __device__ double wide_value() const {
+        return __longlong_as_double(static_cast<i64>(exponent - FRACTION_BITS + 1023) << 52);
+    }
     // A multiple of 2^32 units.  Near it, neighbouring numbers of binary64 are one unit apart.
     __device__ double anchor() const {
         return __longlong_as_double(static_cast<i64>(2 * (exponent - FRACTION_BITS + 52 + 1023) + 1) << 51);
@@ -171,14 +190,14 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
     const i64 origin = warp::uniform(run.begin - shift);
     const bool plain = p.target == finish::TO_BINARY32 && !p.mean;
     // A segment of so many numbers needs sums of several chunks.
-    const u32 few = warp::uniform(plain ? ragged::CHUNK64 + 1u : 0u);
+    [[maybe_unused]] const u32 few = warp::uniform(plain ? ragged::CHUNK64 + 1u : 0u);
     // A group of so many numbers goes to the MMAs; of an empty run, no window is loaded.
     const u32 many = warp::uniform(run.size ? SPAN + 1 : 0u);
     const u32 count = warp::uniform(run.count);
     const i64* const ends = reinterpret_cast<const i64*>(warp::uniform(reinterpret_cast<u64>(p.offsets + run.first + 1)));
     const u64 out = warp::uniform(reinterpret_cast<u64>(p.out) + run.first * sizeof(float));
-    const u32 ring = warp::uniform(load::shared_address(&room)), ring_end = warp::uniform(ring + RING_WORDS * 4);
-    const u32 place_of_lane = of_lane((lane * PER_LANE + lane * PER_LANE / BLOCK * PAD + PAD) * 4);
+    const u32 ring = warp::uniform(load::shared_address(&room)), ring_end = warp::uniform(ring + RING_BYTES);
+    const u32 place_of_lane = of_lane((lane * PER_LANE + lane * PER_LANE / BLOCK * PAD + (WIDE ? 0 : PAD)) * SUM_BYTES);
 
     SumUnit unit;
     double anchor = unit.anchor();
@@ -205,7 +224,7 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
     const auto begin_at = [&](u32 position) {
         asm volatile("" : "+r"(position));  // so that nothing of this is computed where no run begins again
         filled = position / WINDOW * WINDOW;
-        slot = ring + filled % RING / WINDOW * (WINDOW_WORDS * 4);
+        slot = ring + filled % RING / WINDOW * WINDOW_BYTES;
         __syncwarp();
         if (lane == 0) store_vector(slot, make_uint4(0, 0, 0, 0));
         __syncwarp();
@@ -236,6 +255,16 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
 #pragma unroll
             for (int i = 0; i < 4 * VECTORS; ++i) wrong |= leftover(ahead[i / 4].word[i % 4], whole);
         }
+#elif WIDE_NUMBERS
+        u32 least = ALL;  // of magnitudes less one, so that zero stands apart
+        most = 0;
+#pragma unroll
+        for (int i = 0; i < PER_LANE; ++i) {
+            const u32 magnitude = ahead[i / PER_LOAD].codes[i % PER_LOAD] & 0x7fffffff;
+            most = max(most, magnitude);
+            least = min(least, magnitude - 1);
+        }
+        const u32 wrong = !unit.allows(most >> FRACTION, least == ALL ? INFINITE >> FRACTION : least + 1 >> FRACTION);
 #else
         exact::Range seen;
 #pragma unroll
@@ -245,6 +274,32 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
 #endif
         if (__any_sync(ALL, wrong != 0)) return false;
 
+#if WIDE_NUMBERS
+        double sums[PER_LANE], sum = anchor;  // what comes before each of the lane's own numbers
+#pragma unroll
+        for (int i = 0; i < PER_LANE; ++i) {
+            sums[i] = sum;
+            sum += to_binary64(ahead[i / PER_LOAD].codes[i % PER_LOAD]);
+        }
+        const i64 own = __double_as_longlong(sum) - __double_as_longlong(anchor), before = load_long(slot);
+        i64 behind = own;
+#pragma unroll
+        for (int step = 1; step < WARP; step *= 2) {
+            const i64 other = __shfl_up_sync(ALL, behind, step);
+            if (lane >= static_cast<u32>(step)) behind += other;
+        }
+        behind += before;
+        const i64 more = behind - own - __double_as_longlong(anchor);
+        const u32 place = slot + place_of_lane;
+        slot += WINDOW_BYTES;
+        if (slot == ring_end) slot = ring;
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < PER_LANE; i += 2)
+            store_vector(place + i * SUM_BYTES, two_sums(__double_as_longlong(sums[i]) + more, __double_as_longlong(sums[i + 1]) + more));
+        // A segment may end with the window.  What it overwrites besides lies before all that is needed.
+        if (lane == WARP - 1) store_vector(slot, two_sums(behind, behind));
+#else
         u32 sums[PER_LANE];  // running sums of the lane's own numbers
         double q[4] = {anchor, anchor, anchor, anchor};
 #pragma unroll
@@ -254,7 +309,7 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
         }
         const uint4 before = load::load_vector(slot);
         const u32 place = slot + place_of_lane;
-        slot += WINDOW_WORDS * 4;
+        slot += WINDOW_BYTES;
         if (slot == ring_end) slot = ring;
 #pragma unroll
         for (int i = PER_LANE - 1; i > 0; --i) sums[i] += sums[i - 1];
@@ -275,14 +330,19 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
         }
         const u32 behind = place + PER_LANE * 4;
         if ((lane + 1) * PER_LANE % BLOCK == 0) store_vector(behind == ring_end ? ring : behind, four);
+#endif
         __syncwarp();
         return true;
     };
     const auto place_of = [&](u32 position) {
         const u32 word = position % RING;
-        return ring + (word + word / BLOCK * PAD) * 4;
+        return ring + (word + word / BLOCK * PAD) * SUM_BYTES;
     };
-#if !MMAS
+#if WIDE_NUMBERS
+    const auto sum_of = [&](u32 begin, u32 end) {
+        return static_cast<double>(load_long(place_of(end)) - load_long(place_of(begin))) * unit.wide_value();
+    };
+#elif !MMAS
     // The sum of a chunk, in units.
     const auto sum_of_chunk64 = [&](u32 begin, u32 end) {
         const u32 s = place_of(begin), e = place_of(end);
@@ -309,7 +369,7 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
     for (u32 group = 0; group < count; group += WARP) {
         const u32 number = group + lane;
         load::wait_for_copies<TURNS - 2>();
-        const u64 relative = static_cast<u64>(load_end(place_of_end(group)) - origin);
+        const u64 relative = static_cast<u64>(load_long(place_of_end(group)) - origin);
         fetch(group + (TURNS - 1) * WARP);
         const u32 end = static_cast<u32>(relative);
         u32 begin = __shfl_up_sync(ALL, end, 1);
@@ -325,7 +385,7 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
                 if (fill(most)) continue;
                 // The unit grows and shrinks with the numbers.  It does not shrink where it has grown for others of
                 // the same group.
-                const u32 code = reduce_max(max(most & 0xffff, most >> 16));
+                const u32 code = reduce_max(WIDE ? most : max(most & 0xffff, most >> 16));
                 const int wanted = max(SumUnit::FINEST, static_cast<int>(code >> FRACTION) - BIAS);
                 by_mmas = __any_sync(
                     ALL, code >= INFINITE || wanted == unit.exponent || (raised && wanted < unit.exponent));
@@ -339,7 +399,7 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
         }
         if (by_mmas) {
             // An offset outside the run becomes a position that is too large, and too far from all others.
-            const u64 same = static_cast<u64>(load_end(place_of_end(group)) - origin);
+            const u64 same = static_cast<u64>(load_long(place_of_end(group)) - origin);
             const u32 valid = same - shift <= run.size ? static_cast<u32>(same) : NOWHERE;
             begin = __shfl_up_sync(ALL, valid, 1);
             if (lane == 0) begin = so_far;
@@ -351,7 +411,14 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
             continue;
         }
         so_far = last;
-#if !MMAS
+#if WIDE_NUMBERS
+        const double sum = sum_of(begin, end);
+        if (__any_sync(ALL, plain)) {
+            if (number < count) store_result(out + number * sizeof(float), __double2float_rn(sum));
+        } else if (number < count) {
+            ragged::store_any(p, run.first + number, sum, length);
+        }
+#elif !MMAS
         const int first_sum = sum_of_chunk64(begin, min(end, begin + ragged::CHUNK64));
         float sum = static_cast<float>(first_sum);
         if (__any_sync(ALL, length >= few)) {
