@@ -14,7 +14,15 @@ from tcu.ops.operation import Operation
 from tcu.ops.options import defaults
 from tcu.surfaces.torch.watch import recorder
 
-__all__ = ["DERIVATIVES", "Derivative", "derivative_of", "exact_sum", "softmax_along", "sum_along"]
+__all__ = [
+    "DERIVATIVES",
+    "Derivative",
+    "derivative_of",
+    "exact_sum",
+    "logsumexp_along",
+    "softmax_along",
+    "sum_along",
+]
 
 
 class Derivative(torch.autograd.Function):  # type: ignore[misc]
@@ -415,6 +423,11 @@ def sum_along(x: Any, axis: int) -> Any:
 def _recorded_sum(operator: str, x: Any, axes: list[int], keepdims: bool) -> Any:
     total = DERIVATIVES[operator]
     return total.record(x, axes, keepdims, *defaults(total.operation.options[:-1]), x.dtype)
+
+
+def logsumexp_along(x: Any, axis: int) -> Any:
+    """With the axis, of length 1."""
+    return DERIVATIVES["logsumexp_along"].record(x, [axis], True, x.dtype)
 
 
 def softmax_along(x: Any, axis: int) -> Any:
