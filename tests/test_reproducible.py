@@ -77,7 +77,7 @@ def test_losses_and_gradients_of_weights() -> None:
     target = torch.arange(32) % 10
     target[5] = -100
 
-    def loss(order: Any) -> list[Any]:
+    def loss(order: Any, smoothing: float) -> list[Any]:
         normed = functional.layer_norm(x[order], (24,), scale, shift)
         found = functional.cross_entropy(
             functional.linear(normed, w), target[order], label_smoothing=smoothing
@@ -87,14 +87,34 @@ def test_losses_and_gradients_of_weights() -> None:
     scale, shift = (torch.randn(24, requires_grad=True) for _ in range(2))
     order = torch.randperm(32)
     for smoothing in (0.0, 0.1):
-        plain = loss(torch.arange(32))
+        plain = loss(torch.arange(32), smoothing)
         with tcu.torch.reproducible(strict=True):
-            found = loss(torch.arange(32))
-            if not smoothing:  # whose mean PyTorch adds up by itself
-                for each, other in zip(found, loss(order), strict=True):
-                    same(each, other)
+            found = loss(torch.arange(32), smoothing)
+            for each, other in zip(found, loss(order, smoothing), strict=True):
+                same(each, other)
         for each, wanted in zip(found, plain, strict=True):
             torch.testing.assert_close(each, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_cross_entropy_is_that_of_tcu(dtype: Any) -> None:
+    """Of classes along the second axis, of one row too; with weights and with shares of classes PyTorch's, of covered parts."""
+    x = drawn(dtype)[0].detach().requires_grad_()
+    target = torch.arange(32) % 24
+    shaped = x.view(4, 8, 24).transpose(1, 2)
+    with tcu.torch.reproducible(strict=True):
+        for reduction in ("none", "sum", "mean"):
+            found = functional.cross_entropy(x, target, reduction=reduction)
+            same(found.detach(), tcu.cross_entropy(x, target, reduction=reduction).detach().to(dtype))
+        found = functional.cross_entropy(shaped, target.view(4, 8), label_smoothing=0.1)
+        same(found.detach(), tcu.cross_entropy(x, target, label_smoothing=0.1).detach().to(dtype))
+        same(
+            functional.cross_entropy(x[3], target[3]).detach(),
+            tcu.cross_entropy(x[3], target[3]).detach().to(dtype),
+        )
+        shares = x.detach().softmax(1)
+        found = functional.cross_entropy(x, shares)
+    torch.testing.assert_close(found, functional.cross_entropy(x, shares), rtol=1e-2, atol=1e-3)
 
 
 def grid(index: Any) -> Any:

@@ -262,7 +262,7 @@ class _OfMoments(Derivative):
     def slope(cls, x: Any, ctx: Any) -> Any:
         """(x - mean) / (n - correction), in at least binary32; NaN or inf where the variance is."""
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        mean = wide.mean(ctx.axes, keepdim=True) if ctx.axes else wide
+        mean = _recorded_sum("mean_along", wide, list(ctx.axes), True) if ctx.axes else wide
         return (wide - mean) / max(ctx.n - ctx.correction, 0.0)
 
     @classmethod

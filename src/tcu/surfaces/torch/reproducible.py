@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tcu.errors import ParameterError
 from tcu.surfaces import functions, row_norms
+from tcu.surfaces.cross_entropy import Reduction, cross_entropy
 from tcu.surfaces.matmul import matmul
 from tcu.surfaces.torch.checks import FLOATS
 from tcu.surfaces.torch.derivatives import exact_sum
@@ -114,7 +115,32 @@ class _Functions(TorchFunctionMode):  # type: ignore[misc]
             x, axes, keepdim = (*given, None, False)[:3]
             axes = named.get("dim", axes)
             return functions.logsumexp(x, axes, keepdims=named.get("keepdim", keepdim), dtype=x.dtype)
+        if function is torch.nn.functional.cross_entropy:
+            result = _cross_entropy(*given, **named)
+            if result is not NotImplemented:
+                return result
         return function(*given, **named)
+
+
+def _cross_entropy(
+    input: Any, target: Any, weight: Any = None, size_average: Any = None, ignore_index: int = -100, reduce: Any = None,
+    reduction: Reduction = "mean", label_smoothing: float = 0.0,
+) -> Any:  # fmt: skip
+    """Of classes, without weights; the names are PyTorch's."""
+    plain = weight is None and size_average is None and reduce is None
+    if (
+        not plain
+        or not _fits(input)
+        or target.is_floating_point()
+        or not input.dim()
+        or input.dim() != target.dim() + 1
+    ):
+        return NotImplemented
+    axis = min(1, input.dim() - 1)
+    losses = cross_entropy(
+        input, target, axis=axis, label_smoothing=label_smoothing, ignore_index=ignore_index, reduction=reduction
+    )  # fmt: skip
+    return losses.to(input.dtype)
 
 
 class _Operators(TorchDispatchMode):  # type: ignore[misc]
