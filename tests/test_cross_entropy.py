@@ -222,3 +222,14 @@ def test_smoothing_of_classes_that_cannot_be() -> None:
     large = np.array([[1e30, -1e30, 0]], np.float32)
     found = tcu.cross_entropy(large, np.array([0]), label_smoothing=1.0)
     assert abs(float(found) / 1e30 - 1) < 1e-6
+
+
+def test_classes_of_every_width() -> None:
+    torch = torch_or_skip()
+    x, target = drawn(classes=200)
+    target[3] = 156  # -100 in 8 bits
+    wanted = tcu.cross_entropy(x, target)
+    for kind in (np.uint8, np.int16, np.int32):
+        assert tcu.cross_entropy(x, target.astype(kind)) == wanted
+        found = tcu.cross_entropy(torch.from_numpy(x), torch.from_numpy(target.astype(kind)))
+        same(found.numpy(), np.asarray(wanted))

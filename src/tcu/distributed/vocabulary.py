@@ -75,6 +75,7 @@ def cross_entropy(
     host_view(plain)
     axis = axis_number(axis, x.dim())
     check_target(x, target, axis)
+    target = target.long()
     said = f"cross_entropy of {x.dtype}, rows {tuple(target.shape)}, {label_smoothing=}, {z_loss=}, {ignore_index=}"
     description = f"tcu {version.__version__}, {said}"
     if not agree(shards, description):

@@ -88,11 +88,13 @@ def cross_entropy(
     x, target = as_array(x), as_array(target)
     axis = axis_number(axis, x.ndim)
     check_target(x, target, axis)
+    # Of all widths alike: in 8 bits -100 is another number.
+    target = target.astype(np.int64) if library is np else target.long()
     weights = Weights(float(label_smoothing), float(z_loss), int(ignore_index))
     if library is np:
         rows = Elements(x).array
         check_classes(target, x.shape[axis], ignore_index)
-        losses = host.cross_entropy(rows, target.astype(np.int64), axis, weights)[0]
+        losses = host.cross_entropy(rows, target, axis, weights)[0]
     else:
         losses = losses_of_tensors[0](x, target, axis, weights)
     losses = losses if losses.ndim else losses[()]

@@ -37,8 +37,9 @@ def _executed(x: Any, target: Any, axis: int, *weights: Any) -> tuple[Any, Any]:
     if x.is_cuda:
         found: tuple[Any, Any] = load_cuda().cross_entropy(x, target, axis, given)
         return found
+    target = target.to(torch.int64)
     check_classes(target, x.shape[axis], given.ignore_index)
-    classes = plain_view(target.to(torch.int64), "target")
+    classes = plain_view(target, "target")
     losses, parts = host.cross_entropy(plain_view(x, "x"), classes, axis, given)
     return tensor_of(losses), tensor_of(parts)
 
