@@ -9,8 +9,8 @@ them before, and has left some in the second cache.  Bytes are each number read 
 
 In the same run rows drawn at random are compared with the CPU's bits; a point where one differs is marked WRONG, and the
 exit status is 1.  ``--only "backward bfloat16"`` measures the points whose name has all these words, ``--quick`` three
-lengths; with --add what was measured before, of the same sources on such a GPU, stays beside it, else nothing but a whole
-run is written.  Processes side by side compile first (gpu_compiled.py); 100 points take about four minutes with that.
+lengths; with --add what was measured before, of the same sources on such a GPU, stays beside it in the file; without it
+nothing but a whole run is written.  Processes side by side compile first (gpu_compiled.py); 100 points take about four minutes with that.
 With --dry-run on the CPU, small; nothing is written.
 """
 
@@ -245,13 +245,12 @@ def compile_all(tasks: str, device: str) -> None:
 
 
 def added(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """With the rows of the file that there is, which were not measured again; raises ValueError for those of other sources."""
+    """With the rows of the file that there is, unless they were measured again, or are of other sources or another GPU."""
     path = record.RESULTS / "gpu-row-functions.json"
     before, now = json.loads(path.read_text()), provenance(record.command(), {})
-    if before["sources"] != now["sources"] or before["machine"]["gpu"] != now["machine"]["gpu"]:
-        raise ValueError(
-            f"{path.name} is of other sources or of another GPU: leave --add out, and measure all"
-        )
+    if before["sources"] != now["sources"] or before["machine"].get("gpu") != now["machine"].get("gpu"):
+        print(f"{path.name} is of other sources or of another GPU: begun anew", flush=True)
+        return rows
     keys = ("function", "direction", "state", "dtype", "length", "peer")
     again = {tuple(row[key] for key in keys) for row in rows}
     kept: list[dict[str, Any]] = before["figures"]["rows"]
