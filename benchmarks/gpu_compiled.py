@@ -75,16 +75,17 @@ def run_of(task: Task) -> Callable[[torch.Tensor], torch.Tensor]:
 class Precompiled:
     """Processes that compile; their cache is this process's, too."""
 
-    def __init__(self, tasks: Iterable[Task]) -> None:
+    def __init__(self, tasks: Iterable[Any], *script: str) -> None:
+        """Of tasks that a script takes as its last argument; without one, :class:`Task`."""
         self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = self._folder.name
         os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # a pool in each process would be too many
-        shares: list[list[Task]] = [[] for _ in range(PROCESSES)]
+        shares: list[list[Any]] = [[] for _ in range(PROCESSES)]
         for number, task in enumerate(dict.fromkeys(tasks)):
             shares[number % PROCESSES].append(task)
         self._running = [
             subprocess.Popen(
-                [sys.executable, __file__, json.dumps([asdict(task) for task in share])],
+                [sys.executable, *(script or (__file__,)), json.dumps([asdict(task) for task in share])],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             )
             for share in shares if share

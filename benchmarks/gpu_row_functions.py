@@ -1,96 +1,305 @@
-"""Row functions on the GPU at hand beside PyTorch's: seconds of each, and bytes a second beside a copy's.
+"""Functions of rows on the GPU at hand: tcu beside PyTorch, as it is and compiled (max-autotune, without CUDA graphs).
 
-Written to benchmarks/results/gpu-row-functions.json.
+    python benchmarks/gpu_row_functions.py [--only WORDS] [--quick] [--without-compile] [--add] [--dry-run]
 
-Each measurement is the median of runs on arrays larger than the second cache; torch.compile compiles for each shape alone.
+Softmax and its kin, norms, variances and losses, forward and backward, of 2^27 numbers in rows of 256 to 262,144, of
+bfloat16 and float32.  A call's time is the median of CUDA events around it, each queued behind a kernel that only waits, and
+participants take turns.  Numbers are "repeated", read again and again from memory, or "just produced": a copy has written
+them before, and has left some in the second cache.  Bytes are each number read once and each result written once.
+
+In the same run rows drawn at random are compared with the CPU's bits; a point where one differs is marked WRONG, and the
+exit status is 1.  ``--only "backward bfloat16"`` measures the points whose name has all these words, ``--quick`` three
+lengths; with --add what was measured before, of the same sources on such a GPU, stays beside it in the file; without it
+nothing but a whole run is written.  Processes side by side compile first (gpu_compiled.py); 100 points take about four minutes with that.
+With --dry-run on the CPU, small; nothing is written.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import record
 import torch
+from gpu_compiled import Precompiled
 
 import tcu
+from tcu.study.provenance import provenance
 
 LENGTHS = (256, 1000, 1024, 4096, 8192, 16384, 32768, 50257, 131072, 262144)
-COMPILED = (1024, 8192, 32768)
-"""Lengths that torch.compile is asked for, which takes seconds each."""
+QUICK = (1024, 32768, 262144)
 TOTAL = 1 << 27
-FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], bool]] = {
-    "softmax": (lambda x: tcu.softmax(x, -1), lambda x: torch.softmax(x, -1), True),
-    "log_softmax": (lambda x: tcu.log_softmax(x, -1), lambda x: torch.log_softmax(x, -1), True),
-    "logsumexp": (lambda x: tcu.logsumexp(x, -1), lambda x: torch.logsumexp(x, -1), False),
-    "rms_norm": (tcu.rms_norm, lambda x: torch.nn.functional.rms_norm(x, x.shape[-1:]), True),
-    "layer_norm": (tcu.layer_norm, lambda x: torch.nn.functional.layer_norm(x, x.shape[-1:]), True),
-}
-"""By name: tcu's, PyTorch's, and whether results are as many as numbers."""
+HEAD_START = 2_000_000
+"""Cycles that the GPU waits before each call, while the host queues it: a millisecond."""
+ROUNDS = 9
+CHECKED = 1 << 18
+"""Numbers of the rows that are compared with the CPU's, one row at least."""
+
+functional = torch.nn.functional
 
 
-def median_time(run: Callable[[], Any], count: int = 7) -> float:
-    """Seconds on the GPU."""
-    run()
-    torch.cuda.synchronize()
-    times = []
-    for _ in range(count):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        run()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end) / 1e3)
-    return statistics.median(times)
+@dataclass(frozen=True)
+class Function:
+    own: Callable[..., torch.Tensor]
+    """Of the numbers, a weight for each place of a row, and a class for each row."""
+    theirs: Callable[..., torch.Tensor]
+    is_map: bool
+    """Whether results are as many as numbers."""
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60)
-    given = parser.parse_args()
-    last = time.monotonic() + given.seconds
-    rows: list[dict[str, Any]] = []
-    copied: dict[str, float] = {}
-    steps = [(torch.bfloat16, length, False) for length in LENGTHS]
-    steps += [(torch.bfloat16, length, True) for length in COMPILED]
-    steps += [(torch.float32, length, False) for length in LENGTHS]
-    for dtype, length, is_compiled in steps:
-        if time.monotonic() > last:
-            print("out of time", flush=True)
-            break
-        x = torch.randn(TOTAL // length, length, device="cuda").to(dtype)
-        size = x.numel() * x.element_size()
-        kind = str(dtype).removeprefix("torch.")
-        if kind not in copied:
-            other = torch.empty_like(x)
-            copied[kind] = 2 * size / median_time(partial(other.copy_, x))
-            print(f"{torch.cuda.get_device_name()} {kind} copy {copied[kind] / 1e12:.2f} TB/s", flush=True)
-            del other
-        for name, (own, theirs, is_map) in FUNCTIONS.items():
-            if is_compiled:
-                if name not in ("softmax", "rms_norm") or time.monotonic() > last:
-                    continue
-                torch._dynamo.reset()
-                theirs = torch.compile(theirs, dynamic=False)
-            bytes_moved = size * (1 + is_map)
-            ours, others = (median_time(partial(function, x)) for function in (own, theirs))
-            rows.append({
-                "function": name, "dtype": kind, "length": length, "peer": "torch.compile" if is_compiled else "eager",
-                "tcu": ours, "peer_seconds": others, "of_copy": bytes_moved / ours / copied[kind],
-                "tb_per_s": bytes_moved / ours / 1e12, "peer_tb_per_s": bytes_moved / others / 1e12,
-            })  # fmt: skip
-            print(
-                f"{name:12s} {kind:9s} {length:7d} tcu {bytes_moved / ours / 1e12:5.2f} TB/s ({rows[-1]['of_copy']:.2f} of copying) "
-                f"{rows[-1]['peer']} {bytes_moved / others / 1e12:5.2f}",
-                flush=True,
-            )
-        del x
-    print(record.save("gpu-row-functions", {"rows": rows}, {"torch": torch.__version__}))
+FUNCTIONS = {
+    "softmax": Function(lambda x, w, t: tcu.softmax(x, -1), lambda x, w, t: torch.softmax(x, -1), True),
+    "log_softmax": Function(
+        lambda x, w, t: tcu.log_softmax(x, -1), lambda x, w, t: torch.log_softmax(x, -1), True
+    ),
+    "logsumexp": Function(
+        lambda x, w, t: tcu.logsumexp(x, -1, dtype=x.dtype), lambda x, w, t: torch.logsumexp(x, -1), False
+    ),
+    "cross_entropy": Function(
+        lambda x, w, t: tcu.cross_entropy(x, t, reduction="none"),
+        lambda x, w, t: functional.cross_entropy(x, t, reduction="none"), False,
+    ),
+    "rms_norm": Function(
+        lambda x, w, t: tcu.rms_norm(x), lambda x, w, t: functional.rms_norm(x, x.shape[-1:]), True
+    ),
+    "rms_norm, weight": Function(
+        lambda x, w, t: tcu.rms_norm(x, weight=w), lambda x, w, t: functional.rms_norm(x, x.shape[-1:], w), True
+    ),
+    "layer_norm": Function(
+        lambda x, w, t: tcu.layer_norm(x), lambda x, w, t: functional.layer_norm(x, x.shape[-1:]), True
+    ),
+    "normalize": Function(
+        lambda x, w, t: tcu.normalize(x), lambda x, w, t: functional.normalize(x, dim=-1), True
+    ),
+    "var": Function(
+        lambda x, w, t: tcu.var(x, -1, dtype=x.dtype), lambda x, w, t: torch.var(x, -1, correction=0), False
+    ),
+    "std": Function(
+        lambda x, w, t: tcu.std(x, -1, dtype=x.dtype), lambda x, w, t: torch.std(x, -1, correction=0), False
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    function: str
+    direction: str
+    dtype: str
+    length: int
+    total: int = TOTAL
+
+    @property
+    def passes(self) -> int:
+        """How often as many bytes as the numbers' are read or written at least."""
+        is_map = FUNCTIONS[self.function].is_map
+        return 1 + is_map if self.direction == "forward" else 2 + is_map
+
+    @property
+    def text(self) -> str:
+        return f"{self.function} {self.direction} {self.dtype} {self.length}"
+
+
+def cases(lengths: Sequence[int]) -> list[Case]:
+    return [
+        Case(function, direction, dtype, length)
+        for dtype in ("bfloat16", "float32")
+        for length in lengths
+        for direction in ("forward", "backward")
+        for function in FUNCTIONS
+    ]
+
+
+class Given(NamedTuple):
+    x: torch.Tensor
+    weight: torch.Tensor
+    target: torch.Tensor
+    upstream: torch.Tensor
+    """The gradient of each result."""
+
+    def rows(self, few: torch.Tensor) -> Given:
+        """Some of them, on the CPU."""
+        return Given(
+            *(each.cpu() for each in (self.x[few], self.weight, self.target[few], self.upstream[few]))
+        )
+
+
+def numbers(case: Case, device: str) -> Given:
+    rng = torch.Generator(device).manual_seed(case.length)
+    rows, dtype = max(1, case.total // case.length), getattr(torch, case.dtype)
+    is_map = FUNCTIONS[case.function].is_map
+
+    def drawn(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, device=device, generator=rng).to(dtype)
+
+    target = torch.randint(case.length, (rows,), device=device, generator=rng)
+    return Given(drawn(rows, case.length), drawn(case.length), target, drawn(rows, *[case.length] * is_map))
+
+
+def compiled(function: str) -> Callable[..., torch.Tensor]:
+    torch._dynamo.reset()
+    torch._functorch.config.donated_buffer = False  # a backward pass is timed again and again
+    found: Callable[..., torch.Tensor] = torch.compile(
+        FUNCTIONS[function].theirs, dynamic=False, mode="max-autotune-no-cudagraphs"
+    )
+    return found
+
+
+def call_of(
+    function: Callable[..., torch.Tensor], direction: str, given: Given
+) -> Callable[[], torch.Tensor]:
+    """What is timed; of a backward pass the forward one is made before."""
+    x, weight, target, upstream = given
+    if direction == "forward":
+        return lambda: function(x, weight, target)
+    x = x.detach().requires_grad_()
+    found = function(x, weight, target)
+    upstream = upstream.to(found.dtype)
+    return lambda: torch.autograd.grad(found, x, upstream, retain_graph=True)[0]
+
+
+def right(case: Case, found: torch.Tensor, given: Given) -> bool:
+    """Whether rows drawn at random have the CPU's bits."""
+    rows = len(given.x)
+    few = torch.randint(rows, (max(1, min(rows, CHECKED // case.length)),), device=found.device)
+    own = call_of(FUNCTIONS[case.function].own, case.direction, given.rows(few))()
+    mine = found[few].cpu()
+    code = {2: torch.int16, 4: torch.int32}[mine.dtype.itemsize]
+    return torch.equal(mine.contiguous().view(code), own.contiguous().view(code))
+
+
+def timed(calls: dict[str, Callable[[], Any]], before: Callable[[], Any], on_gpu: bool) -> dict[str, float]:
+    """Seconds of each, behind what comes ``before`` it and is not timed."""
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    for number in range(-2, ROUNDS if on_gpu else 1):
+        for name, call in calls.items():
+            before()
+            if not on_gpu:
+                start = time.perf_counter()
+                call()
+                taken[name].append(time.perf_counter() - start)
+                continue
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda._sleep(HEAD_START)
+            begin.record()
+            call()
+            end.record()
+            end.synchronize()
+            if number >= 0:
+                taken[name].append(begin.elapsed_time(end) * 1e-3)
+    return {name: statistics.median(each) for name, each in taken.items()}
+
+
+def copying(dtype: str, device: str, total: int) -> float:
+    """Bytes a second."""
+    x = torch.randn(total, device=device).to(getattr(torch, dtype))
+    other = torch.empty_like(x)
+    return 2 * x.nbytes / timed({"copy": partial(other.copy_, x)}, lambda: None, device == "cuda")["copy"]
+
+
+def rows_of(case: Case, device: str, with_compiled: bool, copy: float) -> list[dict[str, Any]]:
+    given = numbers(case, device)
+    function = FUNCTIONS[case.function]
+    who = {"tcu": function.own, "eager": function.theirs}
+    if with_compiled:
+        who["torch.compile"] = compiled(case.function)
+    calls = {name: call_of(each, case.direction, given) for name, each in who.items()}
+    is_right = right(case, calls["tcu"](), given)
+    peers, nbytes, rows = list(who)[1:], case.passes * given.x.nbytes, []
+    # What the layer behind has written is a gradient; past autograd, as others have kept the numbers.
+    produced = (given.x if case.direction == "forward" else given.upstream).data
+    source = produced.clone()
+    for state, before in (("repeated", lambda: None), ("just produced", lambda: produced.copy_(source))):
+        seconds = timed(calls, before, device == "cuda")
+        speeds = {name: nbytes / each / 1e12 for name, each in seconds.items()}
+        share = speeds["tcu"] * 1e12 / copy
+        rows += [
+            {
+                "function": case.function, "direction": case.direction, "state": state, "dtype": case.dtype, "length": case.length,
+                "peer": peer, "tcu": seconds["tcu"], "peer_seconds": seconds[peer], "of_copy": share,
+                "tb_per_s": speeds["tcu"], "peer_tb_per_s": speeds[peer], "right": is_right,
+            }
+            for peer in peers
+        ]  # fmt: skip
+        print(
+            f"{case.text:45s} {state:14s} tcu {speeds['tcu']:5.2f} TB/s ({share:.2f} of copying)  "
+            + "  ".join(f"{name} {speeds[name]:5.2f}" for name in peers)
+            + ("" if is_right else "  WRONG"),
+            flush=True,
+        )
+    return rows
+
+
+def compile_all(tasks: str, device: str) -> None:
+    """Of a list in JSON, each for the cache that the process has."""
+    for each in json.loads(tasks):
+        case, start = Case(**each), time.perf_counter()
+        call_of(compiled(case.function), case.direction, numbers(case, device))()
+        print(json.dumps(each | {"seconds": time.perf_counter() - start}), flush=True)
+
+
+def added(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """With the rows of the file that there is, unless they were measured again, or are of other sources or another GPU."""
+    path = record.RESULTS / "gpu-row-functions.json"
+    before, now = json.loads(path.read_text()), provenance(record.command(), {})
+    if before["sources"] != now["sources"] or before["machine"].get("gpu") != now["machine"].get("gpu"):
+        print(f"{path.name} is of other sources or of another GPU: begun anew", flush=True)
+        return rows
+    keys = ("function", "direction", "state", "dtype", "length", "peer")
+    again = {tuple(row[key] for key in keys) for row in rows}
+    kept: list[dict[str, Any]] = before["figures"]["rows"]
+    return [row for row in kept if tuple(row.get(key) for key in keys) not in again] + rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--only", default="", help="words that a point's name has, such as 'backward float32'"
+    )
+    parser.add_argument("--quick", action="store_true", help="three lengths of rows")
+    parser.add_argument("--without-compile", action="store_true")
+    parser.add_argument("--add", action="store_true", help="to what was measured before")
+    parser.add_argument("--dry-run", action="store_true", help="on the CPU, small; nothing is written")
+    parser.add_argument("--compile", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    device = "cpu" if asked.dry_run else "cuda"
+    if asked.compile:
+        compile_all(asked.compile, "cuda")
+        return 0
+    words = asked.only.split()
+    chosen = [
+        case
+        for case in cases(QUICK if asked.quick else LENGTHS)
+        if all(word in case.text.split() for word in words)
+    ]
+    if asked.dry_run:
+        chosen = [Case(*list(asdict(case).values())[:3], case.length >> 6, 1 << 12) for case in chosen]
+    with_compiled = not (asked.without_compile or asked.dry_run)
+    if with_compiled:
+        missing = [row for row in Precompiled(chosen, __file__, "--compile").seconds() if "missing" in row]
+        for each in missing:
+            print(f"not compiled before: {each['missing']}", flush=True)
+    copies = {
+        dtype: copying(dtype, device, chosen[0].total)
+        for dtype in dict.fromkeys(case.dtype for case in chosen)
+    }
+    for dtype, rate in copies.items():
+        print(f"{dtype} copy {rate / 1e12:.2f} TB/s", flush=True)
+    rows = [row for case in chosen for row in rows_of(case, device, with_compiled, copies[case.dtype])]
+    if asked.add:
+        rows = added(rows)
+    if asked.add or not (asked.dry_run or asked.quick or words or asked.without_compile):
+        print(record.save("gpu-row-functions", {"rows": rows}, {"torch": torch.__version__}))
+    return int(not all(row.get("right", True) for row in rows))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -140,7 +140,7 @@ def _compared(name: str, document: Document) -> Iterator[Point]:
         yield from _whole_sums(name, figures["rows"])
     if name == "gpu-row-functions":
         for row in figures["rows"]:
-            what = f"tcu.{row['function']}, {row['dtype']}, rows of {row['length']:,}"
+            what = f"tcu.{_of_rows(row)}, {row['dtype']}, rows of {row['length']:,}"
             yield Point(name, what, row["tb_per_s"], row["peer_tb_per_s"], f"torch, {row['peer']}")
         return
     for point in figures.get("points", []):
@@ -699,7 +699,7 @@ def row_functions(found: dict[str, Document]) -> Iterator[str]:
     figures = document["figures"]["rows"]
     told: dict[tuple[str, int, str], dict[str, Document]] = {}
     for row in figures:
-        told.setdefault((row["dtype"], row["length"], row["function"]), {})[row["peer"]] = row
+        told.setdefault((row["dtype"], row["length"], _of_rows(row)), {})[row["peer"]] = row
     rows = [
         (
             dtype, f"{length:,}", function,
@@ -709,6 +709,31 @@ def row_functions(found: dict[str, Document]) -> Iterator[str]:
         for (dtype, length, function), of in told.items()
     ]  # fmt: skip
     yield from (*table(("numbers", "row", "function", "tcu", "PyTorch", "torch.compile"), rows), "")
+
+
+def decoder(found: dict[str, Document]) -> Iterator[str]:
+    """Of a training step and its parts, in milliseconds."""
+    document = found["gpu-decoder"]
+    yield from (origin("gpu-decoder", document), "")
+    figures = document["figures"]
+    size, steps = figures["size"], figures["steps"]
+    yield from (
+        f"A decoder of width {size['width']:,} with {size['layers']} layers in bfloat16, {size['batch']} sequences of {size['tokens']} tokens: "
+        "milliseconds of a training step, in PyTorch as it is, compiled, and under `tcu.torch.reproducible`; parts were timed alone, "
+        f"forward and backward, as often as a step has them.  Not covered: {', '.join(figures['uncovered']) or 'nothing'}.", "",
+    )  # fmt: skip
+    rows = [("a step", "", *(f"{each * 1e3:,.1f}" for each in steps.values()))]
+    rows += [
+        (part["part"], str(part["count"]), *(f"{part['seconds'][name] * part['count'] * 1e3:,.1f}" for name in steps))
+        for part in figures["parts"]
+    ]  # fmt: skip
+    yield from (*table(("what", "times", *steps), rows), "")
+
+
+def _of_rows(row: Document) -> str:
+    """The function; and whether its gradient, or numbers that were just written."""
+    backward = ", backward" if row.get("direction") == "backward" else ""
+    return row["function"] + backward + (", just produced" if row.get("state") == "just produced" else "")
 
 
 def chains_of_products(found: dict[str, Document]) -> Iterator[str]:
@@ -767,6 +792,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[dict[str, Document]], Iter
     ("Products of matrices on a GPU", ("gpu-matmul",), product_rates),
     ("Products of segments of rows on a GPU", ("gpu-grouped",), grouped_rates),
     ("Functions of rows on a GPU", ("gpu-row-functions",), row_functions),
+    ("Training steps of a decoder on a GPU", ("gpu-decoder",), decoder),
     ("Sums by index on a GPU", ("gpu-index-sums",), index_sums),
     ("Fourier transforms on a GPU", ("gpu-fft",), transforms),
     ("Long integers on a GPU", ("gpu-integers",), long_integers),

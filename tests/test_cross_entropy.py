@@ -1,6 +1,7 @@
 """Contract: each loss depends on its row and its target alone, their sum has no order, and PyTorch gives about the same.
 
-NumPy's arrays and tensors have the same bits; gradients are those of PyTorch's own function within its rounding.
+NumPy's arrays and tensors have the same bits; gradients are those of PyTorch's own function within its rounding, and have no
+neighbours either.  Derivatives of both modes and second ones are there, under every transformation.
 """
 
 from __future__ import annotations
@@ -99,6 +100,8 @@ def test_what_is_refused() -> None:
             tcu.cross_entropy(x, np.where(target == target[5], wrong, target))
     with pytest.raises(ParameterError, match=r"label_smoothing=1\.5: choose 0 to 1"):
         tcu.cross_entropy(x, target, label_smoothing=1.5)
+    with pytest.raises(DtypeError, match="x has dtype int"):
+        tcu.cross_entropy(x.astype(int), target)
     with pytest.raises(ParameterError, match=r"z_loss=-1: give a number from 0 up, such as 1e-4"):
         tcu.cross_entropy(x, target, z_loss=-1)
     with pytest.raises(ParameterError, match="reduction='all': choose 'mean', 'sum' or 'none'"):
@@ -108,3 +111,125 @@ def test_what_is_refused() -> None:
         ParameterError, match="cross_entropy takes two arrays in the host's memory, or two tensors"
     ):
         tcu.cross_entropy(torch.from_numpy(x), target)
+    with pytest.raises(ParameterError, match="x is on cpu, target on meta: move both to one device"):
+        tcu.cross_entropy(torch.from_numpy(x), torch.from_numpy(target).to("meta"))
+
+
+def torch_or_skip() -> Any:
+    return pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+
+
+@pytest.mark.slow(2)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_derivatives_in_both_modes_and_second_ones(options: dict[str, Any]) -> None:
+    torch = torch_or_skip()
+    x = torch.randn(5, 7, dtype=torch.float64, requires_grad=True)
+    target = torch.tensor([0, 3, options.get("ignore_index", -100), 6, 2])
+
+    def loss(x: Any) -> Any:
+        return tcu.cross_entropy(x, target, **options)
+
+    assert torch.autograd.gradcheck(loss, x, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(loss, x)
+
+
+def test_gradients_of_rows_have_no_neighbours() -> None:
+    torch = torch_or_skip()
+    x, target = (torch.from_numpy(each) for each in drawn(rows=50, classes=300))
+
+    def gradient(x: Any, target: Any, axis: int = 1) -> Any:
+        x = x.detach().bfloat16().requires_grad_()
+        losses = tcu.cross_entropy(x, target, axis=axis, reduction="none", label_smoothing=0.1, z_loss=1e-4)
+        return torch.autograd.grad(losses.sum(), x)[0]
+
+    whole = gradient(x, target)
+    for rows in (slice(3, 4), slice(7, 40)):
+        same(gradient(x[rows], target[rows]), whole[rows])
+    same(gradient(x.T, target, 0).T.contiguous(), whole)
+
+
+def test_transformations_and_graphs_have_the_same_bits() -> None:
+    """Also where programs are to be deterministic, which PyTorch's own operators on a GPU refuse."""
+    torch = torch_or_skip()
+    x, target = (torch.from_numpy(each) for each in drawn(rows=12))
+    options: dict[str, Any] = {"label_smoothing": 0.1, "z_loss": 1e-3}
+
+    def loss(x: Any, target: Any) -> Any:
+        return tcu.cross_entropy(x, target, **options)
+
+    def gradient(function: Any) -> Any:
+        given = x.clone().requires_grad_()
+        return torch.autograd.grad(function(given, target), given)[0]
+
+    wanted = gradient(loss)
+    same(torch.func.grad(loss)(x, target), wanted)
+    batches, classes = x.reshape(3, 4, -1), target.reshape(3, 4)
+    for where in ((0, 0), (0, None)):
+        inner = classes if where[1] == 0 else classes[0]
+        found = torch.vmap(torch.func.grad(loss), where)(batches, inner)
+        for i in range(3):
+            same(found[i], torch.func.grad(loss)(batches[i], classes[i] if where[1] == 0 else inner))
+    hessian = torch.func.hessian(loss)(x[:2].double(), target[:2])
+    other = torch.autograd.functional.hessian(lambda x: loss(x, target[:2]), x[:2].double())
+    torch.testing.assert_close(hessian, other)
+    torch.use_deterministic_algorithms(True)
+    try:
+        same(gradient(loss), wanted)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.slow
+def test_graphs_of_pytorch() -> None:
+    torch = torch_or_skip()
+    x, target = (torch.from_numpy(each) for each in drawn(rows=12))
+
+    class Loss(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any, target: Any) -> Any:
+            return tcu.cross_entropy(x, target, label_smoothing=0.1)
+
+    wanted = tcu.cross_entropy(x, target, label_smoothing=0.1)
+    same(torch.export.export(Loss(), (x, target)).module()(x, target), wanted)
+    compiled = torch.compile(Loss(), fullgraph=True, backend="aot_eager")
+    given = [x.clone().requires_grad_() for _ in range(2)]
+    same(compiled(given[0], target).detach(), wanted)
+    gradients = [
+        torch.autograd.grad(function(each, target), each)[0]
+        for function, each in zip((compiled, Loss()), given, strict=True)
+    ]
+    same(*gradients)
+    losses, parts = torch.ops.tcu.cross_entropy(x, target, 1, 0.1, 0.1, -100)
+    options = 1, 0.1, 0.1, -100
+    torch.library.opcheck(torch.ops.tcu.cross_entropy.default, (x, target, *options))
+    torch.library.opcheck(
+        torch.ops.tcu.cross_entropy_gradient.default, (losses, x.requires_grad_(), target, parts, *options)
+    )
+
+
+def test_rows_that_do_not_count_have_no_gradient() -> None:
+    torch = torch_or_skip()
+    x = torch.full((3, 5), float("nan"), requires_grad=True)
+    losses = tcu.cross_entropy(x, torch.full((3,), 7), ignore_index=7, reduction="none", label_smoothing=0.1)
+    assert not losses.any()
+    assert not torch.autograd.grad(losses.sum(), x)[0].any()
+
+
+def test_smoothing_of_classes_that_cannot_be() -> None:
+    """A class of -inf has a loss of inf, which its share of the smoothing keeps; without smoothing nobody sees it."""
+    x = np.array([[1, -np.inf, 0]], np.float32)
+    assert np.isinf(tcu.cross_entropy(x, np.array([0]), label_smoothing=0.1))
+    assert np.isfinite(tcu.cross_entropy(x, np.array([0])))
+    large = np.array([[1e30, -1e30, 0]], np.float32)
+    found = tcu.cross_entropy(large, np.array([0]), label_smoothing=1.0)
+    assert abs(float(found) / 1e30 - 1) < 1e-6
+
+
+def test_classes_of_every_width() -> None:
+    torch = torch_or_skip()
+    x, target = drawn(classes=200)
+    target[3] = 156  # -100 in 8 bits
+    wanted = tcu.cross_entropy(x, target)
+    for kind in (np.uint8, np.int16, np.int32):
+        assert tcu.cross_entropy(x, target.astype(kind)) == wanted
+        found = tcu.cross_entropy(torch.from_numpy(x), torch.from_numpy(target.astype(kind)))
+        same(found.numpy(), np.asarray(wanted))

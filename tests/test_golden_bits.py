@@ -117,7 +117,7 @@ def test_every_operation_has_rows() -> None:
     functions = {name for name in dir(tcu) if isfunction(getattr(tcu, name)) and not name.startswith("_")}
     seen = {each.operation for rows in all_cases().values() for each in rows}
     made_of_others = {
-        "cross_entropy",  # of log_softmax, logsumexp, fmean and fsum: tests/test_cross_entropy.py
+        "cross_entropy",  # of log_softmax, logsumexp and exact sums: tests/test_cross_entropy.py
         *("index_sum", "index_mean", "bincount", "histogram", "reduce_by_key", "embedding_gradient"),
     }  # of exact sums of segments: tests/test_index_sums.py
     assert functions - seen == {"audit", "infer", "load_plan", "probe", "reveal"} | made_of_others

@@ -28,6 +28,7 @@ from tcu.gpu import (
     Kernel,
     column_scan,
     columns,
+    cross_entropy,
     exact_columns,
     exact_rows,
     exponentials,
@@ -56,6 +57,7 @@ from tcu.gpu.structs import Struct
 from tcu.gpu.tuning import exact_config
 from tcu.ops import LAYER_NORM, LOG_SOFTMAX, LOGSUMEXP, NORMALIZE, RMS_NORM, SOFTMAX, Operation
 from tcu.plan import SCAN_VARIANTS, Plan, make_dot_plan, make_mma_scan_plan, make_plan
+from tcu.plan.losses import Weights
 from tcu.plan.scan import make_scan_plan
 from tcu.units import get_unit
 
@@ -740,6 +742,27 @@ def test_what_functions_of_rows_ask_for_compiles(
         recipe = exponentials.exponentials_recipe(operation.finish, rows, length, fmt, fmt, gpu)
     (choice,) = recipe.kernels
     assert ".local" not in asked_for(choice, capability)
+
+
+@pytest.mark.slow(4)
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize(
+    ("length", "aligned"), [(24, True), (1001, False), (4096, True), (1 << 17, False), (1 << 20, True)]
+)
+def test_what_losses_and_their_gradients_ask_for_compiles(
+    length: int, aligned: bool, smoothing: float, element: str, capability: tuple[int, int]
+) -> None:
+    nvrtc_or_skip()
+    fmt, weights = get_format(element), Weights(smoothing)
+    gpu, rows = Gpu(0, "a GPU", capability), rows_in_registers.Rows(1000, length, length, aligned)
+    for recipe in (
+        cross_entropy.cross_entropy_recipe(rows, fmt, weights, gpu),
+        cross_entropy.gradient_recipe(rows, fmt, weights),
+    ):
+        (choice,) = recipe.kernels
+        assert ".local" not in asked_for(choice, capability)
 
 
 @pytest.mark.slow(2)

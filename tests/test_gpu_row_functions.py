@@ -180,6 +180,54 @@ extern "C" __global__ void sums(unsigned long long* out, unsigned last) {
         assert int(found[block]) == expected, block
 
 
+def check_losses(torch: Any, x: Any, target: Any, options: dict[str, Any], shift: int = 0) -> None:
+    """Losses and gradients of x on a GPU, ``shift`` numbers behind a multiple of 16 bytes, have the bits of the CPU."""
+    results = []
+    classes = torch.from_numpy(target)
+    for device in ("cpu", "cuda"):
+        given = to_gpu(torch, x, shift)
+        given = given.requires_grad_() if device == "cuda" else given.cpu().requires_grad_()
+        found = tcu.cross_entropy(given, classes.to(device), **options)
+        results.append([found.detach(), torch.autograd.grad(found.sum(), given)[0]])
+    for wanted, found in zip(*results, strict=True):
+        same(found.cpu(), wanted, x.shape, x.dtype, options)
+
+
+@dtypes
+def test_losses_of_rows_of_every_length(torch, dtype) -> None:
+    """In registers of lanes, of a block, of a cluster, and read twice; gradients by several blocks."""
+    rng = np.random.default_rng(8)
+    for length in (1, 3, 8, 70, 513, 1000, 4096, 8193, 32768, 50257, 131072, 262144, (1 << 19) + 8):
+        x, target = numbers((4, length), dtype, length), rng.integers(0, length, 4)
+        target[1] = -100
+        for options in ({"reduction": "none"}, {"reduction": "none", "label_smoothing": 0.1, "z_loss": 1e-3}):
+            check_losses(torch, x, target, options, length % 3)
+
+
+@dtypes
+def test_many_losses_and_gradients(torch, dtype) -> None:
+    """10^7 gradients of each format."""
+    rng = np.random.default_rng(9)
+    x, target = (3 * rng.standard_normal((2500, 4001))).astype(dtype), rng.integers(0, 4001, 2500)
+    check_losses(torch, x, target, {"reduction": "none"})
+
+
+def test_losses_in_graphs_of_cuda(torch) -> None:
+    x, target = torch.randn(64, 512, device="cuda"), torch.arange(64, device="cuda")
+    x.requires_grad_()
+
+    def step() -> Any:
+        return torch.autograd.grad(tcu.cross_entropy(x, target, label_smoothing=0.1), x)[0]
+
+    wanted = step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = step()
+    graph.replay()
+    assert torch.equal(found, wanted)
+
+
 def test_cross_entropy(torch) -> None:
     """The bits of the CPU; a target that is no class gives NaN, which nobody waits for."""
     rng = np.random.default_rng(6)
@@ -195,5 +243,6 @@ def test_cross_entropy(torch) -> None:
             same(
                 tcu.cross_entropy(there, classes, **options), tcu.cross_entropy(x, target, **options), options
             )
+            check_losses(torch, x, target, options)
     classes[7] = 1003
     assert tcu.cross_entropy(there, classes, reduction="none").isnan().nonzero().tolist() == [[7]]

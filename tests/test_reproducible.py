@@ -8,6 +8,8 @@ and raises where the mode is strict.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import pytest
@@ -77,7 +79,7 @@ def test_losses_and_gradients_of_weights() -> None:
     target = torch.arange(32) % 10
     target[5] = -100
 
-    def loss(order: Any) -> list[Any]:
+    def loss(order: Any, smoothing: float) -> list[Any]:
         normed = functional.layer_norm(x[order], (24,), scale, shift)
         found = functional.cross_entropy(
             functional.linear(normed, w), target[order], label_smoothing=smoothing
@@ -87,14 +89,34 @@ def test_losses_and_gradients_of_weights() -> None:
     scale, shift = (torch.randn(24, requires_grad=True) for _ in range(2))
     order = torch.randperm(32)
     for smoothing in (0.0, 0.1):
-        plain = loss(torch.arange(32))
+        plain = loss(torch.arange(32), smoothing)
         with tcu.torch.reproducible(strict=True):
-            found = loss(torch.arange(32))
-            if not smoothing:  # whose mean PyTorch adds up by itself
-                for each, other in zip(found, loss(order), strict=True):
-                    same(each, other)
+            found = loss(torch.arange(32), smoothing)
+            for each, other in zip(found, loss(order, smoothing), strict=True):
+                same(each, other)
         for each, wanted in zip(found, plain, strict=True):
             torch.testing.assert_close(each, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_cross_entropy_is_that_of_tcu(dtype: Any) -> None:
+    """Of classes along the second axis, of one row too; with weights and with shares of classes PyTorch's, of covered parts."""
+    x = drawn(dtype)[0].detach().requires_grad_()
+    target = torch.arange(32) % 24
+    shaped = x.view(4, 8, 24).transpose(1, 2)
+    with tcu.torch.reproducible(strict=True):
+        for reduction in ("none", "sum", "mean"):
+            found = functional.cross_entropy(x, target, reduction=reduction)
+            same(found.detach(), tcu.cross_entropy(x, target, reduction=reduction).detach().to(dtype))
+        found = functional.cross_entropy(shaped, target.view(4, 8), label_smoothing=0.1)
+        same(found.detach(), tcu.cross_entropy(x, target, label_smoothing=0.1).detach().to(dtype))
+        same(
+            functional.cross_entropy(x[3], target[3]).detach(),
+            tcu.cross_entropy(x[3], target[3]).detach().to(dtype),
+        )
+        shares = x.detach().softmax(1)
+        found = functional.cross_entropy(x, shares)
+    torch.testing.assert_close(found, functional.cross_entropy(x, shares), rtol=1e-2, atol=1e-3)
 
 
 def grid(index: Any) -> Any:
@@ -161,6 +183,74 @@ def test_infinities_that_meet_make_nan_as_in_pytorch() -> None:
     inf = float("inf")
     assert found.isnan().tolist() == rows.isnan().tolist() == [[False, False, True], [False] * 3]
     assert found[~found.isnan()].tolist() == [2, 2, 2, inf, 2]
+
+
+TRANSFORMS: dict[str, tuple[Any, Any]] = {
+    **{
+        f"{name}, {norm}": (partial(getattr(torch.fft, name), norm=norm), partial(getattr(tcu.fft, name), norm=norm))
+        for name in tcu.fft.__all__
+        if name.endswith(("fft", "fft2", "fftn"))
+        for norm in ("backward", "ortho", "forward")
+    },
+    "fft of a longer axis": (partial(torch.fft.fft, n=12, dim=0), partial(tcu.fft.fft, n=12, axis=0)),
+    "irfft of odd length": (partial(torch.fft.irfft, n=7), partial(tcu.fft.irfft, n=7)),
+    "fftn of two axes": (partial(torch.fft.fftn, dim=(0, 2)), partial(tcu.fft.fftn, axes=(0, 2))),
+    "fftshift": (torch.fft.fftshift, tcu.fft.fftshift),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex128], ids=str)
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms_are_those_of_tcu(name: str, dtype: Any) -> None:
+    theirs, own = TRANSFORMS[name]
+    if dtype.is_complex and name.startswith(("rfft", "ihfft")):
+        dtype = torch.float64
+    x = torch.randn(3, 10, 8, dtype=dtype, generator=torch.Generator().manual_seed(4))
+    found, wanted = [], []
+    for function, results in ((theirs, found), (own, wanted)):
+        given = x.clone().requires_grad_()
+        with tcu.torch.reproducible(strict=True) if function is theirs else nullcontext():
+            y = function(given)
+            results += [y.detach(), torch.autograd.grad(y, given, torch.ones_like(y))[0]]
+    assert found[0].dtype == theirs(x).dtype
+    torch.testing.assert_close(found[0], theirs(x))
+    bits = [
+        torch.view_as_real(each.resolve_conj()) if each.is_complex() else each
+        for each in (found[0], wanted[0])
+    ]
+    if name.startswith("ifft,") and not dtype.is_complex:
+        bits = [each + 0.0 for each in bits]  # PyTorch mirrors the forward one, and zeros have another sign
+    same(*bits)
+    torch.testing.assert_close(found[1], wanted[1])
+
+
+def test_windows_of_a_signal_are_transformed_alone() -> None:
+    x, window = torch.randn(1000), torch.hann_window(64)
+    with tcu.torch.reproducible(strict=True):
+        found = torch.stft(x, 64, 16, window=window, center=False, return_complex=True)
+    rows = x.unfold(0, 64, 16) * window
+    same(torch.view_as_real(found), torch.view_as_real(tcu.fft.rfft(rows).t()).contiguous())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_a_quotient_by_one_number_is_rounded_once(dtype: Any) -> None:
+    x = torch.randn(300).to(dtype)
+    wanted = (x.double() / 49).to(dtype)
+    with tcu.torch.reproducible(strict=True):
+        same(x / 49, wanted)
+        same(x / torch.tensor(49.0), wanted)
+        same(x.clone().div_(49), wanted)
+        assert (torch.ones(2, dtype=torch.int64) / 2).dtype == torch.float32
+        same(torch.div(x, 0.5, rounding_mode="floor"), (2 * x).floor())
+
+
+def test_what_is_not_covered_of_complex_numbers_is_named() -> None:
+    x = torch.randn(4, 3, dtype=torch.complex64)
+    with tcu.torch.reproducible() as mode:
+        x + x, x - 1, x.conj().resolve_conj(), x.real * x.imag, x * 2, x * x.real
+        assert not mode.uncovered
+        x * x, x.abs(), x.sum()
+    assert mode.uncovered == {"aten.mul.Tensor", "aten.abs.default", "aten.sum.default"}
 
 
 def test_what_is_not_covered_is_named() -> None:

@@ -187,7 +187,7 @@ def test_a_row_of_nothing(host: HostGpu) -> None:
         ("p = __fmaf_rn(p, r, 0.1666652113199234f);", "p = __fmaf_rn(p, r, 0.16666667f);", BITS),
         ("__fmaf_rn(k, -1.4286068203094172e-06f, ", "__fmaf_rn(k, -1.4e-06f, ", BITS),
         ("static_cast<i64>(high) * (1 << 23) + low", "static_cast<i64>(high) * (1 << 23)", BITS),
-        ("LOWEST = -104.0f", "LOWEST = -100.0f", BITS),
+        ("LOWEST_DIFFERENCE = -104.0f", "LOWEST_DIFFERENCE = -100.0f", BITS),
         ("j >= low && j < high", "j < high", BITS),
         ("j >= low && j < high", "j >= low", BITS),
         ("if (offset + j >= 0 && offset + j < length)", "if (offset + j < length)", BITS),

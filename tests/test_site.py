@@ -206,6 +206,12 @@ def test_peers_that_are_faster_at_whole_sums_and_products_are_in_the_first_table
     assert (
         list(module.row_functions(documents))[-2] == "| float32 | 1,000 | softmax | 1.00 (0.50) | 2.00 | – |"
     )
+    backward = {**rows[0], "direction": "backward", "state": "just produced", "peer": "torch.compile"}
+    documents["gpu-row-functions"]["figures"] = {"rows": [*rows, backward]}
+    assert (
+        list(module.row_functions(documents))[-2]
+        == "| float32 | 1,000 | softmax, backward, just produced | 1.00 (0.50) | – | 2.00 |"
+    )
     assert (
         list(module.index_sums(documents))[-2] == "| float32 | 100 × 1 → 8 | even | 2 (1.00) | 0 (4.00) | – |"
     )
@@ -305,3 +311,16 @@ def test_the_site_builds_without_a_warning_and_loads_nothing(tmp_path: Path) -> 
         (ROOT / "docs/gallery.md").read_text() + (ROOT / "docs/numerics.md").read_text(),
     ):
         assert len((site / "pictures" / f"{name}.svg").read_text()) > 2000, name
+
+
+def test_a_decoder_is_shown_with_its_parts(pages: ModuleType) -> None:
+    steps = {"plain": 0.1, "compiled": 0.08, "reproducible": 0.2}
+    size = {"width": 2048, "layers": 8, "batch": 32, "tokens": 512}
+    parts = [{"part": "norm", "count": 17, "seconds": dict.fromkeys(steps, 1e-3)}]
+    figures = {"size": size, "steps": steps, "parts": parts, "uncovered": []}
+    document = {
+        "machine": {"gpu": "a GPU"}, "date": "2026-01-01", "command": "a command", "figures": figures,
+    }  # fmt: skip
+    lines = list(sys.modules["page"].decoder({"gpu-decoder": document}))
+    assert "Not covered: nothing." in lines[2]
+    assert lines[-3:-1] == ["| a step |  | 100.0 | 80.0 | 200.0 |", "| norm | 17 | 17.0 | 17.0 | 17.0 |"]

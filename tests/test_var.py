@@ -248,3 +248,13 @@ def test_gradients_are_those_of_pytorch(name: str) -> None:
     assert (
         flat.grad.tolist() == [0.0] * 5
     )  # also of a standard deviation, whose gradient is a subgradient there
+
+
+def test_gradients_are_made_of_the_sums_of_the_plan() -> None:
+    """Not of PyTorch's, whose order differs from the CPU's to a GPU's."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    x = torch.randn(3, 1001, requires_grad=True)
+    (found,) = torch.autograd.grad(tcu.var(x, 1).sum(), x)
+    plain = x.detach()
+    wanted = 2 * ((plain - tcu.mean(plain, 1, keepdims=True)) / 1001)
+    assert torch.equal(found, wanted)

@@ -8,7 +8,7 @@ from tcu.gpu.launch import Recipe
 from tcu.gpu.rows_in_registers import CLUSTERED, Rows, kernel_of_rows
 from tcu.gpu.structs import struct
 
-__all__ = ["exponentials_recipe"]
+__all__ = ["exponentials_recipe", "has_clusters"]
 
 _FINISHES = {"share": "SHARE", "log_share": "LOG_SHARE", "log": "LOG"}
 
@@ -26,11 +26,17 @@ def exponentials_recipe(
 ) -> Recipe:
     """What serves one row or several; ``finish`` is that of the operation."""
     problem = Exponentials(0, 0, rows.count, rows.length, rows.stride, out_stride)
-    # One number comes of a row, and of 16 bits instructions are the limit: blocks that wait for each other took longer than a
-    # second pass (rows of 262,144 numbers of bfloat16 0.30 of copying in place of 0.42, of binary32 0.56 in place of 0.52, H100).
-    alone = finish == "log" and element.bits == 16
-    clusters = gpu.compute_capability >= CLUSTERED and not alone
+    clusters = has_clusters(finish, element, gpu)
     kernel = kernel_of_rows(
         "exponentials", rows, element, target, problem, clusters, FINISH=_FINISHES[finish]
     )
     return Recipe((kernel,))
+
+
+def has_clusters(finish: str, element: Format, gpu: Gpu) -> bool:
+    """Whether several blocks keep a row.
+
+    Where one number comes of a row ("log"), and of 16 bits instructions are the limit, blocks that wait for each other took longer
+    than a second pass (rows of 262,144 numbers of bfloat16 0.30 of copying in place of 0.42, of binary32 0.56 in place of 0.52, H100).
+    """
+    return gpu.compute_capability >= CLUSTERED and not (finish == "log" and element.bits == 16)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,8 @@ _THREADS = {False: 1024, True: 512}
 """Of a multiprocessor at least, which the registers must allow."""
 
 
+_WARPS_APART, _MOST_MORE = 8, 65535
+"""Warps of a block where a row's threads tell each other nothing, and as many parts as a row has at most."""
 _LOADS_OF_PASSES = 4
 """Vectors of a thread at a time; with eight of binary32 or binary64 registers spill."""
 
@@ -49,11 +52,13 @@ def is_wide(element: Format, target: Format) -> bool:
 
 
 def kernel_of_rows(
-    source: str, rows: Rows, element: Format, target: Format, problem: Struct, clusters: bool, **own: Any
-) -> KernelChoice:
+    source: str, rows: Rows, element: Format, target: Format, problem: Struct, clusters: bool,
+    takes: Mapping[str, int] | None = None, apart: bool = False, **own: Any,
+) -> KernelChoice:  # fmt: skip
     """A row is kept in the registers of as few lanes as that takes, of a block, or of a cluster; a longer one is read again.
 
-    Without ``clusters``, twice as many 16-bit numbers have room as codes.
+    Without ``clusters``, twice as many 16-bit numbers have room as codes.  ``apart``: threads tell each other nothing, so that
+    blocks share out a row in one pass.  ``takes``: what a call gives besides the numbers and the results' place.
     """
     wide = is_wide(element, target)
     per_load = LOAD // element.dtype.itemsize
@@ -61,14 +66,15 @@ def kernel_of_rows(
     partial = not aligned or rows.length % per_load != 0
     vectors = max(1, -(-rows.length // per_load) + (not aligned))
     most = max(_MOST_NUMBERS[wide] // per_load, 1)
-    warps, cluster = _blocks_of(vectors, most, element.bits, clusters)
-    codes = not wide and element.bits == 16 and cluster == 0 and not clusters
+    most_warps = _WARPS_APART if apart else _MOST_WARPS_BESIDE[element.bits] if clusters else _MOST_WARPS
+    warps, cluster = _blocks_of(vectors, most, most_warps, clusters)
+    codes = not wide and element.bits == 16 and cluster == 0 and not clusters and not apart
     if codes:
-        warps, cluster = _blocks_of(vectors, 2 * most, element.bits, clusters)
+        warps, cluster = _blocks_of(vectors, 2 * most, most_warps, clusters)
         codes = cluster > 0
     passes = cluster == 0
     if passes:
-        warps, cluster = _MOST_WARPS, 1
+        warps, cluster = (_WARPS_APART if apart else _MOST_WARPS), 1
     lanes = min(_WARP, 1 << max(vectors - 1, 0).bit_length())
     threads = (_WARPS_ALONE if warps == 1 else warps) * _WARP
     loads = (
@@ -81,13 +87,15 @@ def kernel_of_rows(
         "PASSES": int(passes), "RESIDENT": max(1, _THREADS[wide] // threads),
     }  # fmt: skip
     blocks = -(-rows.count // together) * cluster
-    return KernelChoice(source, macros, blocks, threads, problem, {"data": X, "out": OUT}, cluster=cluster)
+    more = min(-(-vectors // (loads * threads)), _MOST_MORE) if passes and apart else 1
+    given = {"data": X, "out": OUT, **(takes or {})}
+    return KernelChoice(source, macros, blocks, threads, problem, given, cluster=cluster, more=more)
 
 
-def _blocks_of(vectors: int, most: int, bits: int, clusters: bool) -> tuple[int, int]:
+def _blocks_of(vectors: int, most: int, most_warps: int, clusters: bool) -> tuple[int, int]:
     """(warps of a block, blocks) that keep a row of so many vectors, a thread up to ``most``; (0, 0): there are none."""
     needed = -(-vectors // (most * _WARP))
-    if needed <= (_MOST_WARPS_BESIDE[bits] if clusters else _MOST_WARPS):
+    if needed <= most_warps:
         return 1 << (needed - 1).bit_length(), 1
     if not clusters:
         return 0, 0

@@ -16,10 +16,10 @@ import numpy as np
 from tcu.model import elementary, whole_sums
 from tcu.model.elementary import exp_scaled, exp_scaled64, fma, log64, nearest
 from tcu.model.kernels import _compiled
-from tcu.model.whole_sums import PIECE, UP, joined, of_two
+from tcu.model.whole_sums import PIECE, of_two
 from tcu.plan import whole_sums as plan
 
-__all__ = ["add_exponentials", "add_exponentials64", "logarithms", "totals", "totals64"]
+__all__ = ["add_exponentials", "add_exponentials64", "gradients", "logarithms"]
 
 _FINGERPRINT = zlib.crc32(
     b"".join(Path(each.__file__).read_bytes() for each in (elementary, whole_sums, plan))
@@ -73,26 +73,16 @@ def _build_add_exponentials64(fingerprint):
     return add_exponentials64
 
 
-def _build_totals(fingerprint):
+def _build_gradients(fingerprint):
     @_compiled
-    def totals(words, out):
-        """The sums in binary64, from their words or from sums of several parts' words."""
+    def gradients(scaled, over, factor, less):
+        """Of rows of scaled exponentials, in their place: each over the sum, times the row's factor, less the row's number."""
         fingerprint  # noqa: B018
-        for row in range(words.shape[0]):
-            out[row] = joined(words[row, 0], words[row, 1])
+        for row in range(scaled.shape[0]):
+            for i in range(scaled.shape[1]):
+                scaled[row, i] = fma(scaled[row, i] * over[row], factor[row], -less[row])
 
-    return totals
-
-
-def _build_totals64(fingerprint):
-    @_compiled
-    def totals64(words, out):
-        """Of rows of binary64."""
-        fingerprint  # noqa: B018
-        for row in range(words.shape[0]):
-            out[row] = fma(joined(words[row, 0], words[row, 1]), UP, joined(words[row, 2], words[row, 3]))
-
-    return totals64
+    return gradients
 
 
 def _build_logarithms(fingerprint):
@@ -108,6 +98,5 @@ def _build_logarithms(fingerprint):
 
 add_exponentials = _build_add_exponentials(_FINGERPRINT)
 add_exponentials64 = _build_add_exponentials64(_FINGERPRINT)
+gradients = _build_gradients(_FINGERPRINT)
 logarithms = _build_logarithms(_FINGERPRINT)
-totals = _build_totals(_FINGERPRINT)
-totals64 = _build_totals64(_FINGERPRINT)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.model import compiled
+from tcu.model.row_words import totals_of
 from tcu.plan.whole_sums import SCALE, SCALE64
 
 __all__ = ["What", "logarithms_of", "of_rows", "parts_of", "total_of"]
@@ -58,9 +59,7 @@ def parts_of(x: Rows, top: Rows) -> tuple[Rows, Rows]:
 
 def total_of(words: Rows, top: Rows) -> Rows:
     """The sums in binary64; NaN where the largest number is not finite."""
-    kernels: Any = compiled.load("exponential_kernels")
-    totals = np.empty(len(words))
-    (kernels.totals if words.shape[1] == 2 else kernels.totals64)(words, totals)
+    totals = totals_of(words)
     totals[~np.isfinite(top)] = np.nan
     return totals
 

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tcu.model import compiled
+from tcu.model.row_words import totals_of, words_of
 from tcu.plan.whole_sums import LIFTS, LIFTS64, SCALE, SCALE64, lift_of
 
 __all__ = ["What", "of_rows"]
@@ -35,10 +35,8 @@ def of_rows(x: Rows, eps: float, what: What) -> Rows:
     """
     if not x.size:
         return x.copy()
-    kernels: Any = compiled.load("whole_sums")
     is_wide = x.dtype == np.float64
     kind: Any = x.dtype.type
-    sums = kernels.whole_sums64 if is_wide else kernels.whole_sums
     scale, n = SCALE64 if is_wide else SCALE, x.shape[1]
     centred, is_direction = what == "standard", what == "direction"
     small, _, large, down, lowest = LIFTS64 if is_wide else LIFTS
@@ -49,9 +47,7 @@ def of_rows(x: Rows, eps: float, what: What) -> Rows:
 
     def means(rows: Rows, shift: Rows, count: int = n) -> Rows:
         """The mean of rows of terms that were multiplied by two to the ``shift``; with a count of 1 their sum."""
-        totals = np.empty(len(rows))
-        sums(rows, totals)
-        return np.asarray(np.ldexp(totals / count, -shift))
+        return np.asarray(np.ldexp(totals_of(words_of(rows)) / count, -shift))
 
     with np.errstate(all="ignore"):
         largest = np.abs(x).max(1)

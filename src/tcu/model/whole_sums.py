@@ -1,6 +1,7 @@
 """Sums of rows of terms, each rounded to a whole number, on one core; compiled by Numba.
 
-Terms of binary32 are 2^44 at most; those of binary64 2^80, each in two whole numbers, one 2^40 times the other's unit.
+Terms of binary32 are 2^44 at most; those of binary64 2^80, each in two whole numbers, one 2^40 times the other's unit.  A sum is
+of words, high · 2^32 + low (of binary64 twice two): those of a row's parts add up to those of the row.
 """
 # Compiled by Numba, which types them.
 # mypy: ignore-errors
@@ -19,16 +20,16 @@ from tcu.model.kernels import _compiled
 from tcu.plan import whole_sums as plan
 from tcu.plan.whole_sums import SCALE64
 
-__all__ = ["PIECE", "UP", "joined", "of_two", "whole_sums", "whole_sums64"]
+__all__ = ["PIECE", "of_two", "totals", "totals64", "whole_sums", "whole_sums64"]
 
 _FINGERPRINT = zlib.crc32(b"".join(Path(each.__file__).read_bytes() for each in (elementary, plan)))
 PIECE = 1 << 18
 """Terms whose sum stays in a word; then it goes into two."""
-_HALF, _MINUS, UP = 2.0 ** -(SCALE64 // 2), -(2.0 ** (SCALE64 // 2)), 2.0 ** (SCALE64 // 2)
+_HALF, _MINUS, _UP = 2.0 ** -(SCALE64 // 2), -(2.0 ** (SCALE64 // 2)), 2.0 ** (SCALE64 // 2)
 
 
 @njit(nogil=True, inline="always")
-def joined(high, low):
+def _joined(high, low):
     """high · 2^32 + low, rounded once to binary64."""
     return fma(np.float64(high + (low >> 32)), 4294967296.0, np.float64(low & 0xFFFFFFFF))
 
@@ -42,8 +43,8 @@ def of_two(term):
 
 def _build_whole_sums(fingerprint):
     @_compiled
-    def whole_sums(terms, totals):
-        """Of rows of binary32, in binary64."""
+    def whole_sums(terms, words):
+        """Of rows of binary32."""
         fingerprint  # noqa: B018
         for row in range(terms.shape[0]):
             high, low = np.int64(0), np.int64(0)
@@ -53,14 +54,14 @@ def _build_whole_sums(fingerprint):
                     part += np.int64(nearest(terms[row, i]))
                 high += part >> 32
                 low += part & 0xFFFFFFFF
-            totals[row] = joined(high, low)
+            words[row, 0], words[row, 1] = high, low
 
     return whole_sums
 
 
 def _build_whole_sums64(fingerprint):
     @_compiled
-    def whole_sums64(terms, totals):
+    def whole_sums64(terms, words):
         """Of rows of binary64."""
         fingerprint  # noqa: B018
         for row in range(terms.shape[0]):
@@ -76,10 +77,34 @@ def _build_whole_sums64(fingerprint):
                 low += upper & 0xFFFFFFFF
                 high_below += lower >> 32
                 low_below += lower & 0xFFFFFFFF
-            totals[row] = fma(joined(high, low), UP, joined(high_below, low_below))
+            words[row, 0], words[row, 1], words[row, 2], words[row, 3] = high, low, high_below, low_below
 
     return whole_sums64
 
 
+def _build_totals(fingerprint):
+    @_compiled
+    def totals(words, out):
+        """The sums in binary64, from their words or from sums of several parts' words."""
+        fingerprint  # noqa: B018
+        for row in range(words.shape[0]):
+            out[row] = _joined(words[row, 0], words[row, 1])
+
+    return totals
+
+
+def _build_totals64(fingerprint):
+    @_compiled
+    def totals64(words, out):
+        """Of rows of binary64."""
+        fingerprint  # noqa: B018
+        for row in range(words.shape[0]):
+            out[row] = fma(_joined(words[row, 0], words[row, 1]), _UP, _joined(words[row, 2], words[row, 3]))
+
+    return totals64
+
+
+totals = _build_totals(_FINGERPRINT)
+totals64 = _build_totals64(_FINGERPRINT)
 whole_sums = _build_whole_sums(_FINGERPRINT)
 whole_sums64 = _build_whole_sums64(_FINGERPRINT)

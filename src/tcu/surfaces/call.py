@@ -15,7 +15,7 @@ from tcu.formats.tensor import is_tensor
 from tcu.ops.layout import Layout
 from tcu.ops.operation import Call, Operation
 
-__all__ = ["known", "put_tensor", "run", "run_dask", "scaled", "tensors"]
+__all__ = ["known", "losses_of_tensors", "put_tensor", "run", "run_dask", "scaled", "tensors"]
 
 Shortcut = Callable[[Operation, tuple[Any, ...], Layout, tuple[Any, ...]], Any]
 
@@ -71,6 +71,7 @@ def tensors() -> Any:
 
     _RUNNERS[_TENSOR], _shortcut[0], known[0] = module.run, module.shortcut, module.known
     scaled[0], put_tensor[0] = module.scaled, module.put_result
+    losses_of_tensors[0] = module.cross_entropy
     return module
 
 
@@ -86,4 +87,10 @@ def run_dask(call: Call, where: Any = None) -> Any:
     return dask.run(call) if where is None else dask.run_where(call, where)
 
 
+def _first_losses(*given: Any) -> Any:
+    return tensors().cross_entropy(*given)
+
+
+losses_of_tensors: list[Callable[..., Any]] = [_first_losses]
+"""The losses of rows of tensors."""
 _RUNNERS: list[Callable[[Call], Any]] = [_run_plain, _run_tensors, run_dask]

@@ -1,4 +1,4 @@
-"""``tcu.cross_entropy``: made of the logarithms of softmax and of exact sums, so that each loss depends on its row alone."""
+"""``tcu.cross_entropy``: losses that depend on their rows alone, and their exact sum."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.engines import host
+from tcu.errors import ParameterError
 from tcu.formats.tensor import is_tensor
+from tcu.model.elements import Elements
 from tcu.ops.layout import axis_number
+from tcu.plan.losses import Weights
 from tcu.surfaces import functions
+from tcu.surfaces.call import losses_of_tensors
+from tcu.surfaces.classes import check_classes, check_target
 from tcu.surfaces.one_library import as_array, library_of
 
 __all__ = [
     "Reduction",
     "check_options",
-    "check_target",
-    "classes_of",
     "cross_entropy",
-    "losses_of",
     "reduced",
 ]
 
@@ -39,7 +41,8 @@ def cross_entropy(
 
     Of each row: -log_softmax(x)[target] in binary32 (binary64 where x is float64), by :func:`log_softmax`, so
     that its bits depend on the row and its target alone.  Their sum is exact (:func:`fsum`), so their order has no
-    say either; the mean divides it by the number of rows that are not ignored.  The same on CPUs and GPUs.
+    say either; the mean divides it by the number of rows that are not ignored.  The same on CPUs and GPUs, where
+    a kernel reads each row once, and one for the gradient reads it once more.
 
     Parameters
     ----------
@@ -51,8 +54,8 @@ def cross_entropy(
     axis:
         The axis of the classes.
     label_smoothing:
-        s, 0 to 1: (1 - s) times the loss and s times the mean of the losses of all classes, which is exact
-        (:func:`fmean`).
+        s, 0 to 1: (1 - s) times the loss and s times the mean of the losses of all classes, whose sum
+        has no order either.
     z_loss:
         Times log-sum-exp squared, which is added.
     ignore_index:
@@ -82,53 +85,20 @@ def cross_entropy(
         {"x": x, "target": target},
         "cross_entropy takes two arrays in the host's memory, or two tensors: make both tensors, with torch.from_dlpack",
     )
-    tensors = library is not np
     x, target = as_array(x), as_array(target)
     axis = axis_number(axis, x.ndim)
     check_target(x, target, axis)
-    count = x.shape[axis]
-    work = "float64" if "float64" in str(x.dtype) else "float32"
-    logs = functions.log_softmax(x, axis, dtype=work)
-    counted, fits = classes_of(target, count, ignore_index, wait=not (tensors and x.is_cuda))
-    place = library.where(counted & fits, target, 0)
-    if tensors:
-        place = place.to(library.int64)
-        found = (
-            library.take_along_dim(logs, place.unsqueeze(axis), axis).squeeze(axis)
-            if count
-            else logs.sum(axis)
-        )
+    # Of all widths alike: in 8 bits -100 is another number.
+    target = target.astype(np.int64) if library is np else target.long()
+    weights = Weights(float(label_smoothing), float(z_loss), int(ignore_index))
+    if library is np:
+        rows = Elements(x).array
+        check_classes(target, x.shape[axis], ignore_index)
+        losses = host.cross_entropy(rows, target, axis, weights)[0]
     else:
-        places = np.expand_dims(place, axis)
-        found = np.take_along_axis(logs, places, axis).squeeze(axis) if count else logs.sum(axis)
-    others = functions.fmean(logs, axis) if label_smoothing else None
-    totals = functions.logsumexp(x, axis, dtype=work) if z_loss else None
-    losses = losses_of(library, found, others, totals, counted, fits, label_smoothing, z_loss)
-    return reduced(losses, counted, reduction)
-
-
-def classes_of(target: Any, count: int, ignore_index: int, *, wait: bool) -> tuple[Any, Any]:
-    """(which rows count, which targets are classes); raises ParameterError, if ``wait``, for one that should be."""
-    counted = target != ignore_index
-    fits = (target >= 0) & (target < count)
-    if wait and not bool((fits | ~counted).all()):
-        raise ParameterError(
-            f"a target is none of the {count} classes, from 0, and not ignore_index={ignore_index}"
-        )
-    return counted, fits
-
-
-def losses_of(
-    library: Any, found: Any, others: Any, totals: Any, counted: Any, fits: Any, label_smoothing: float, z_loss: float
-) -> Any:  # fmt: skip
-    """Of rows: from the logarithms of the targets, the means of those of all classes, and log-sum-exps."""
-    losses = -found
-    if label_smoothing:
-        losses = losses * (1 - label_smoothing) + -others * label_smoothing
-    if z_loss:
-        losses = losses + totals * totals * z_loss
-    losses = library.where(counted & ~fits, float("nan"), losses)
-    return library.where(counted, losses, library.zeros_like(losses))
+        losses = losses_of_tensors[0](x, target, axis, weights)
+    losses = losses if losses.ndim else losses[()]
+    return reduced(losses, target != ignore_index, reduction)
 
 
 def reduced(losses: Any, counted: Any, reduction: str) -> Any:
@@ -137,9 +107,11 @@ def reduced(losses: Any, counted: Any, reduction: str) -> Any:
     total = functions.fsum(losses)
     if reduction == "sum":
         return total
+    rows = counted.sum()
+    if is_tensor(losses):
+        return total / rows.to(losses.dtype)
     with np.errstate(all="ignore"):
-        rows = counted.sum()
-        return total / (rows.to(losses.dtype) if is_tensor(losses) else losses.dtype.type(rows))
+        return total / losses.dtype.type(rows)
 
 
 def check_options(label_smoothing: float, z_loss: float, reduction: str) -> None:
@@ -149,12 +121,3 @@ def check_options(label_smoothing: float, z_loss: float, reduction: str) -> None
         raise ParameterError(f"z_loss={z_loss!r}: give a number from 0 up, such as 1e-4")
     if reduction not in get_args(Reduction):
         raise ParameterError(f"reduction={reduction!r}: choose 'mean', 'sum' or 'none'")
-
-
-def check_target(x: Any, target: Any, axis: int) -> None:
-    """Raises ShapeError or DtypeError."""
-    rows = (*x.shape[:axis], *x.shape[axis + 1 :])
-    if tuple(target.shape) != rows:
-        raise ShapeError(f"target has shape {tuple(target.shape)}: give one class for each row, {rows}")
-    if "int" not in str(target.dtype):
-        raise DtypeError(f"target has dtype {target.dtype}: give whole numbers, the classes' places")

@@ -1,5 +1,7 @@
 """Operations on arrays in a GPU's memory, on that GPU; CUDA is loaded when first used, not by this import."""
 
+from tcu.engines.cuda.cross_entropy import cross_entropy as cross_entropy
+from tcu.engines.cuda.cross_entropy import cross_entropy_gradient as cross_entropy_gradient
 from tcu.engines.cuda.engine import execute as execute
 from tcu.engines.cuda.fft import fft as fft
 from tcu.engines.cuda.index_sums import sum_by_index as sum_by_index

@@ -14,7 +14,15 @@ from tcu.ops.operation import Operation
 from tcu.ops.options import defaults
 from tcu.surfaces.torch.watch import recorder
 
-__all__ = ["DERIVATIVES", "Derivative", "derivative_of", "exact_sum", "softmax_along", "sum_along"]
+__all__ = [
+    "DERIVATIVES",
+    "Derivative",
+    "derivative_of",
+    "exact_sum",
+    "logsumexp_along",
+    "softmax_along",
+    "sum_along",
+]
 
 
 class Derivative(torch.autograd.Function):  # type: ignore[misc]
@@ -254,7 +262,7 @@ class _OfMoments(Derivative):
     def slope(cls, x: Any, ctx: Any) -> Any:
         """(x - mean) / (n - correction), in at least binary32; NaN or inf where the variance is."""
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        mean = wide.mean(ctx.axes, keepdim=True) if ctx.axes else wide
+        mean = _recorded_sum("mean_along", wide, list(ctx.axes), True) if ctx.axes else wide
         return (wide - mean) / max(ctx.n - ctx.correction, 0.0)
 
     @classmethod
@@ -415,6 +423,11 @@ def sum_along(x: Any, axis: int) -> Any:
 def _recorded_sum(operator: str, x: Any, axes: list[int], keepdims: bool) -> Any:
     total = DERIVATIVES[operator]
     return total.record(x, axes, keepdims, *defaults(total.operation.options[:-1]), x.dtype)
+
+
+def logsumexp_along(x: Any, axis: int) -> Any:
+    """With the axis, of length 1."""
+    return DERIVATIVES["logsumexp_along"].record(x, [axis], True, x.dtype)
 
 
 def softmax_along(x: Any, axis: int) -> Any:

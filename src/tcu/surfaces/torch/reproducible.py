@@ -15,7 +15,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tcu.errors import ParameterError
-from tcu.surfaces import functions, row_norms
+from tcu.surfaces import fft, functions, row_norms
+from tcu.surfaces.cross_entropy import Reduction, cross_entropy
 from tcu.surfaces.matmul import matmul
 from tcu.surfaces.torch.checks import FLOATS
 from tcu.surfaces.torch.derivatives import exact_sum
@@ -25,7 +26,7 @@ __all__ = ["reproducible", "set_reproducible"]
 
 _EXACT = frozenset((
     "_local_scalar_dense", "_to_copy", "_unsafe_view", "abs", "add", "add_", "alias", "all", "allclose", "amax", "amin",
-    "any", "arange", "argmax", "argmin", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "bool", "cat",
+    "_conj_physical", "any", "arange", "argmax", "argmin", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "bool", "cat",
     "ceil", "clamp", "clamp_", "clamp_min", "clone", "constant_pad_nd", "contiguous", "copy", "copy_", "detach", "diff",
     "div", "div_", "dropout", "embedding", "empty", "empty_like", "empty_strided", "eq", "equal", "eye", "fill",
     "fill_", "flip", "floor", "floor_divide", "full", "full_like", "gather", "ge", "gt", "index", "index_select",
@@ -34,11 +35,18 @@ _EXACT = frozenset((
     "nan_to_num", "narrow", "ne", "neg", "neg_", "new_empty", "new_full", "new_ones", "new_zeros", "nll_loss_backward",
     "nonzero", "one_hot", "ones", "ones_like", "promote_types", "reciprocal", "relu", "relu_", "remainder", "repeat",
     "roll", "round", "scalar_tensor", "select_backward", "set_", "sgn", "sign", "slice_backward", "sort", "sqrt",
-    "sqrt_", "stack", "sub", "sub_", "threshold_backward", "tril", "tril_indices", "triu", "trunc", "unbind",
+    "sqrt_", "squeeze_", "stack", "sub", "sub_", "t_", "transpose_", "unsqueeze_", "threshold_backward", "tril", "tril_indices", "triu", "trunc", "unbind",
     "unfold_backward", "where", "zero_", "zeros", "zeros_like",
 ))  # fmt: skip
 """Operators of PyTorch that move numbers, compare them, or make one IEEE operation of each, by themselves or with a second
 number: their bits have nothing to do with the batch, and are the same on CPUs and GPUs."""
+
+
+_OF_REAL = frozenset((
+    "abs", "div", "div_", "mul", "mul_", "reciprocal", "sgn", "sqrt", "sqrt_",
+))  # fmt: skip
+"""Those which of complex numbers take several operations, whose roundings compilers and libraries choose; but a complex number
+times a real one is two products."""
 
 
 class reproducible:
@@ -46,13 +54,15 @@ class reproducible:
 
     ``with tcu.torch.reproducible(): loss = model(x); loss.backward()``.  Sums, means, variances, norms of vectors,
     running sums, softmax, log-softmax, log-sum-exp, cross entropy, layer_norm, rms_norm, products of matrices
-    (mm, addmm, bmm, baddbmm, matmul, linear, attention, which is made of its parts) and sums by index (index_add, scatter_add,
-    the gradients of indexing and of an embedding) of float16, bfloat16, float32 and float64 on CPUs and GPUs.
+    (mm, addmm, bmm, baddbmm, matmul, linear, attention, which is made of its parts), sums by index (index_add, scatter_add,
+    the gradients of indexing and of an embedding) and Fourier transforms (torch.fft, stft, by :mod:`tcu.fft`) of float16,
+    bfloat16, float32 and float64, and of complex numbers made of them, on CPUs and GPUs.
 
     Products of float32 are computed in float64 and rounded once; those of 16 bits have the bits of ``unit``, on the CPU
     by its model.
 
-    Not covered are, among others, exp, tanh and other functions of a library, and convolutions: they run as ever, and
+    Not covered are, among others, exp, tanh and other functions of a library, products of complex numbers, and
+    convolutions: they run as ever, and
     ``uncovered`` names them.
 
     Parameters
@@ -114,7 +124,32 @@ class _Functions(TorchFunctionMode):  # type: ignore[misc]
             x, axes, keepdim = (*given, None, False)[:3]
             axes = named.get("dim", axes)
             return functions.logsumexp(x, axes, keepdims=named.get("keepdim", keepdim), dtype=x.dtype)
+        if function is torch.nn.functional.cross_entropy:
+            result = _cross_entropy(*given, **named)
+            if result is not NotImplemented:
+                return result
         return function(*given, **named)
+
+
+def _cross_entropy(
+    input: Any, target: Any, weight: Any = None, size_average: Any = None, ignore_index: int = -100, reduce: Any = None,
+    reduction: Reduction = "mean", label_smoothing: float = 0.0,
+) -> Any:  # fmt: skip
+    """Of classes, without weights; the names are PyTorch's."""
+    plain = weight is None and size_average is None and reduce is None
+    if (
+        not plain
+        or not _fits(input)
+        or target.is_floating_point()
+        or not input.dim()
+        or input.dim() != target.dim() + 1
+    ):
+        return NotImplemented
+    axis = min(1, input.dim() - 1)
+    losses = cross_entropy(
+        input, target, axis=axis, label_smoothing=label_smoothing, ignore_index=ignore_index, reduction=reduction
+    )  # fmt: skip
+    return losses.to(input.dtype)
 
 
 class _Operators(TorchDispatchMode):  # type: ignore[misc]
@@ -154,8 +189,14 @@ def _is_exact(function: Any, name: str, given: Any, named: dict[str, Any]) -> bo
     tensors = [each for each in given if isinstance(each, torch.Tensor)]
     if tensors and not any(each.is_floating_point() or each.is_complex() for each in tensors):
         return True  # whole numbers
+    if name in _OF_REAL and any(each.is_complex() for each in tensors):
+        return name in ("mul", "mul_") and sum(map(_is_complex, given[:2])) == 1
     alpha = named.get("alpha", given[2] if name in ("add", "sub", "add_", "sub_") and len(given) > 2 else 1)
     return name in _EXACT and alpha == 1
+
+
+def _is_complex(x: Any) -> bool:
+    return x.is_complex() if isinstance(x, torch.Tensor) else isinstance(x, complex)
 
 
 def _fits(x: Any) -> bool:
@@ -337,6 +378,31 @@ def _dot(owner: Any, self: Any, tensor: Any) -> Any:
     return functions.dot(self, tensor, dtype=self.dtype) if _fits(self) else NotImplemented
 
 
+_NORMS: tuple[fft.Norm, ...] = ("backward", "ortho", "forward")
+"""Of transforms by PyTorch's numbers of them: nothing, 1/√n and 1/n times a forward one; of inverse ones the other way around."""
+
+
+def _fft_c2c(owner: Any, self: Any, dim: Any, normalization: int, forward: bool) -> Any:
+    if not dim:
+        return NotImplemented
+    if forward:
+        return fft.fftn(self, axes=dim, norm=_NORMS[normalization])
+    return fft.ifftn(self, axes=dim, norm=_NORMS[2 - normalization])
+
+
+def _fft_r2c(owner: Any, self: Any, dim: Any, normalization: int, onesided: bool) -> Any:
+    if not dim or not self.is_floating_point():
+        return NotImplemented
+    return (fft.rfftn if onesided else fft.fftn)(self, axes=dim, norm=_NORMS[normalization])
+
+
+def _fft_c2r(owner: Any, self: Any, dim: Any, normalization: int, last_dim_size: int) -> Any:
+    if not dim:
+        return NotImplemented
+    lengths = [*(self.shape[axis] for axis in dim[:-1]), last_dim_size]
+    return fft.irfftn(self, lengths, dim, _NORMS[2 - normalization])
+
+
 def _pow(owner: Any, self: Any, exponent: Any) -> Any:
     """Squares and cubes, which multiplications make; x itself in the gradient of squares."""
     if (
@@ -346,6 +412,21 @@ def _pow(owner: Any, self: Any, exponent: Any) -> Any:
     ):
         return NotImplemented
     return (self.clone(), self * self, self * self * self)[int(exponent) - 1]
+
+
+def _div(owner: Any, self: Any, other: Any, rounding_mode: Any = None) -> Any:
+    """By one number for all: on a GPU PyTorch multiplies by its reciprocal, which rounds twice."""
+    single = other.dim() == 0 and other.device.type == "cpu" if isinstance(other, torch.Tensor) else True
+    if not _fits(self) or not self.dim() or not single or rounding_mode is not None or _is_complex(other):
+        return NotImplemented
+    wide = torch.float64 if self.dtype is torch.float64 else torch.float32
+    divisor = torch.full((), float(other), dtype=wide, device=self.device)
+    return (self.to(wide) / divisor).to(torch.result_type(self, other))
+
+
+def _div_(owner: Any, self: Any, other: Any, rounding_mode: Any = None) -> Any:
+    found = _div(owner, self, other, rounding_mode)
+    return found if found is NotImplemented else self.copy_(found)
 
 
 def _rsqrt(owner: Any, self: Any) -> Any:
@@ -359,6 +440,7 @@ _BY_TCU: dict[str, Callable[..., Any]] = {
     "_softmax_backward_data": _softmax_backward, "_log_softmax_backward_data": _log_softmax_backward,
     "nll_loss_forward": _nll_loss, "native_layer_norm": _layer_norm, "native_layer_norm_backward": _layer_norm_backward,
     "mm": _mm, "bmm": _mm, "addmm": _addmm, "baddbmm": _baddbmm, "mv": _mv, "dot": _dot, "pow": _pow, "rsqrt": _rsqrt,
+    "div": _div, "div_": _div_, "_fft_c2c": _fft_c2c, "_fft_r2c": _fft_r2c, "_fft_c2r": _fft_c2r,
     **BY_INDEX,
 }  # fmt: skip
 """By the name of PyTorch's operator."""

@@ -32,6 +32,7 @@ from tcu.surfaces.torch.checks import (
     refuse_details_in_graph,
     result_dtype,
 )
+from tcu.surfaces.torch.cross_entropy import cross_entropy
 from tcu.surfaces.torch.derivatives import DERIVATIVES, derivative_of
 from tcu.surfaces.torch.forms import Form, form_of, forms_of
 from tcu.surfaces.torch.index_sums import sum_by_index
@@ -39,7 +40,16 @@ from tcu.surfaces.torch.launch_cache import known, shortcut
 from tcu.surfaces.torch.scaled import run as scaled
 from tcu.surfaces.torch.watch import holds_numbers, in_graph, is_watched, recorder
 
-__all__ = ["known", "put_result", "register_operators", "run", "scaled", "shortcut", "sum_by_index"]
+__all__ = [
+    "cross_entropy",
+    "known",
+    "put_result",
+    "register_operators",
+    "run",
+    "scaled",
+    "shortcut",
+    "sum_by_index",
+]
 
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
 

@@ -16,9 +16,8 @@
 // Compiled with what reduce/rows_in_registers.cuh names, and
 //   FINISH  SHARE: e / S; LOG_SHARE: its logarithm; LOG: m + log S, a number for each row
 
-#include "device/elementary/functions.cuh"
 #include "device/finish/store.cuh"
-#include "device/reduce/rows_in_registers.cuh"
+#include "device/reduce/row_exponentials.cuh"
 
 using namespace tcu;
 using namespace tcu::reduce;
@@ -31,14 +30,6 @@ using namespace tcu::reduce;
 
 #include "generated/exponentials/Exponentials.inc"
 
-#if WIDE
-constexpr Working LOWEST = -746.0;
-#else
-constexpr Working LOWEST = -104.0f;
-#endif
-
-__device__ inline Working exponential(Working difference) { return elementary::exp_scaled(not_below(difference, LOWEST)); }
-
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) exponentials(const __grid_constant__ Exponentials p) {
     begin_row();
     const i64 number = row_number();
@@ -46,37 +37,21 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) exponentials(const
     const RowIndex length = is_there ? static_cast<RowIndex>(p.length) : 0;
     const RowInMemory row(static_cast<const Code*>(p.data) + (is_there ? number * p.stride : 0), length, thread_of_row());
     OwnNumbers own;
-    Working most = lowest();
-    every_step<0>(row, [&](RowIndex first) {
-        own.load(row, first, LOWEST_CODE);
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i) most = larger(most, own.number(i / PER_LOAD, i % PER_LOAD));
-    });
-    most = largest_of_row(most);
-    WholeSum sum;
-    every_step<1>(row, [&](RowIndex first) {
-        if (PASSES) own.load(row, first, LOWEST_CODE);
-        Terms terms;
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i) {
-            const Working d = minus(own.number(i / PER_LOAD, i % PER_LOAD), most), e = exponential(d);
-            terms.add(e);
+    const Working most = largest_number(own, row, [](RowIndex) {});
+    const auto keep = [&](int i, Working d, Working e) {
 #if KEPT
-            own.x[i] = FINISH == LOG_SHARE ? d : e;
+        own.x[i] = FINISH == LOG_SHARE ? d : e;
 #endif
-        }
-        sum.add(terms);
-    });
-    const double total = total_of_row(sum);
+    };
+    const double total = total_of_exponentials(own, row, most, [](RowIndex) {}, keep);
     const bool usual = most - most == 0;  // neither NaN nor inf
-    constexpr double UNIT = WIDE ? 0x1p-80 : 0x1p-44;
 #if FINISH == LOG
-    const double result = usual ? __dadd_rn(most, elementary::log(__dmul_rn(total, UNIT))) : static_cast<double>(most);
+    const double result = usual ? __dadd_rn(most, elementary::log(__dmul_rn(total, EXPONENTIAL_UNIT))) : static_cast<double>(most);
     constexpr finish::Target TARGET = static_cast<finish::Target>(RESULT);
     if (row.at == 0 && is_there) finish::store_rounded(finish::place(p.out, number, TARGET), result, TARGET);
 #else
-    Working of_row = rounded_real(FINISH == SHARE ? __ddiv_rn(1.0, total) : elementary::log(__dmul_rn(total, UNIT)));
-    if (!usual) of_row = __uint_as_float(0x7fffffff);
+    Working of_row = rounded_real(FINISH == SHARE ? __ddiv_rn(1.0, total) : elementary::log(__dmul_rn(total, EXPONENTIAL_UNIT)));
+    if (!usual) of_row = not_a_number();
     ResultNumber* const out = static_cast<ResultNumber*>(p.out) + (is_there ? number * p.out_stride : 0);
     const auto finished = [&](Working x) {
         if (!KEPT) x = minus(x, most);

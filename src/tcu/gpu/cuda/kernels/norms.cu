@@ -27,15 +27,6 @@ using namespace tcu::reduce;
 #include "generated/norms/NORM_LIFTS.inc"
 #include "generated/norms/Norms.inc"
 
-// The exponent of the power of two above a number that is not negative, at least the lowest; 0 of 0.
-__device__ inline int exponent_of(double x) {
-    const bool tiny = x < 0x1p-1022;
-    const int field = __double2hiint(tiny ? __dmul_rn(x, 0x1p64) : x) >> 20 & 0x7ff;
-    return max(x == 0 ? 0 : field - 1022 - (tiny ? 64 : 0), LOWEST);
-}
-
-__device__ inline double power_of_two(int exponent) { return __hiloint2double((exponent + 1023) << 20, 0); }
-
 // What a row's numbers become: first multiplied by a power of two, then less the mean, in two parts.
 struct Deviation {
     Working lift, high = 0, low = 0;
@@ -82,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid
     const Working largest = CENTRED ? larger(most, least) : most;
     const bool usual = largest - largest == 0;  // neither NaN nor inf
 
-    const int exponent = usual ? exponent_of(largest) : 0;
+    const int exponent = usual ? max(exponent_of(largest), LOWEST) : 0;
     const bool is_small = usual && exponent < SMALL && largest > 0, is_large = usual && exponent > LARGE;
     const int lift = is_small ? p.up : is_large ? DOWN : 0;
     const double eps = is_small ? p.eps_up : is_large ? p.eps_down : p.eps;
@@ -90,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid
     deviation.lift = rounded_real(power_of_two(lift));
     Working distance = times(largest, deviation.lift);
 #if CENTRED
-    const int scale = SCALE - exponent_of(usual ? distance : 0);
+    const int scale = SCALE - max(exponent_of(usual ? distance : 0), LOWEST);
     const Working unit = rounded_real(power_of_two(scale));
     const double total = sum_of_row<0, 1>(own, row, [&](Working x) { return times(times(x, deviation.lift), unit); });
     const double mean = __dmul_rn(__ddiv_rn(total, count), power_of_two(-scale));
@@ -99,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid
     deviation.high = high;
     distance = larger(fabs(deviation.of(most)), fabs(deviation.of(-least)));
 #endif
-    const int half = SCALE / 2 - exponent_of(usual ? distance : 0);
+    const int half = SCALE / 2 - max(exponent_of(usual ? distance : 0), LOWEST);
     const Working root = rounded_real(power_of_two(half));
     const double squares = sum_of_row<1, CENTRED + 1>(own, row, [&](Working x) {
         const Working scaled = times(deviation.of(x), root);

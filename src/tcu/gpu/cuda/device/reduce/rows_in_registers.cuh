@@ -16,6 +16,7 @@
 #include "device/finish/sixteen_bits.cuh"
 #include "device/load/array.cuh"
 #include "device/load/cluster.cuh"
+#include "device/types/ieee.cuh"
 
 namespace tcu::reduce {
 
@@ -33,15 +34,11 @@ constexpr RowIndex STEP = LOADS * ROW_THREADS;   // vectors of all of them
 #if WIDE
 typedef double Working;
 __device__ inline Working real(Code code) { return to_binary64(code); }
-__device__ inline Working minus(Working x, Working y) { return __dsub_rn(x, y); }
-__device__ inline Working times(Working x, Working y) { return __dmul_rn(x, y); }
 __device__ inline Working rounded_real(double x) { return x; }
 __device__ inline Working not_below(Working x, Working least) { return x > least ? x : least; }
 #else
 typedef float Working;
 __device__ inline Working real(Code code) { return to_binary32(code); }
-__device__ inline Working minus(Working x, Working y) { return __fsub_rn(x, y); }
-__device__ inline Working times(Working x, Working y) { return __fmul_rn(x, y); }
 __device__ inline Working rounded_real(double x) { return __double2float_rn(x); }
 __device__ inline Working not_below(Working x, Working least) { return fmaxf(x, least); }
 #endif
@@ -60,6 +57,15 @@ __device__ inline Working larger(Working x, Working y) {
     return x > y || x != x ? x : y;
 #endif
 }
+
+// The exponent of the power of two above a number that is not negative; 0 of 0.
+__device__ inline int exponent_of(double x) {
+    const bool tiny = x < 0x1p-1022;
+    const int field = __double2hiint(tiny ? __dmul_rn(x, 0x1p64) : x) >> 20 & 0x7ff;
+    return x == 0 ? 0 : field - 1022 - (tiny ? 64 : 0);
+}
+
+__device__ inline double power_of_two(int exponent) { return __hiloint2double((exponent + 1023) << 20, 0); }
 
 constexpr int PARTS = 1 + WIDE;               // of a term: in binary64 what is above 2^-40, and what is left
 constexpr int WORDS = PARTS * (1 + PASSES);  // of a sum: long rows have two for each part, high and low

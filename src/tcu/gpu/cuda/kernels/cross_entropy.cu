@@ -1,0 +1,71 @@
+// Losses of rows with a class each: tcu/model/cross_entropy.py says every operation.  Rows lie in registers and are added up as
+// those of softmax are (exponentials.cu): each number is read once, with PASSES twice.
+//
+// A row that does not count is not read.
+//
+// Compiled with what reduce/rows_in_registers.cuh names, and
+//   SMOOTH  1: the mean of the losses of all classes has a share
+
+#include "device/reduce/row_exponentials.cuh"
+
+using namespace tcu;
+using namespace tcu::reduce;
+
+#include "generated/cross_entropy/CrossEntropy.inc"
+
+extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) cross_entropy(const __grid_constant__ CrossEntropy p) {
+    begin_row();
+    const i64 number = row_number();
+    const bool is_there = number < p.rows;
+    const i64 target = is_there ? static_cast<const i64*>(p.targets)[number] : p.ignored;
+    const bool counts = target != p.ignored, fits = target >= 0 && target < p.length;
+    const RowInMemory row(
+        static_cast<const Code*>(p.data) + (is_there ? number * p.stride : 0), counts ? static_cast<RowIndex>(p.length) : 0,
+        thread_of_row());
+    OwnNumbers own;
+
+#if SMOOTH
+    Working least = lowest();  // with its sign turned
+    const auto find_least = [&](RowIndex first) { each(own, row, first, [&](Working x) { least = larger(least, -x); }); };
+#else
+    const auto find_least = [](RowIndex) {};
+#endif
+    const Working most = largest_number(own, row, find_least);
+
+#if SMOOTH
+    const Working distance = minus(most, -largest_of_row<1>(least));
+    const bool is_finite = distance - distance == 0;
+    const int shift = EXPONENTIAL_SCALE - max(is_finite ? exponent_of(distance) : 0, 0);
+    const Working unit = rounded_real(power_of_two(shift));
+    WholeSum deviations;
+    const auto add_deviations = [&](RowIndex first) {
+        Terms terms;
+        each(own, row, first, [&](Working x) { terms.add(times(minus(x, most), unit)); });
+        deviations.add(terms);
+    };
+#else
+    const auto add_deviations = [](RowIndex) {};
+#endif
+    const double total = total_of_exponentials(own, row, most, add_deviations, [](int, Working, Working) {});
+#if SMOOTH
+    const double sum = total_of_row<1>(deviations);
+    const double mean = is_finite ? __dmul_rn(__ddiv_rn(sum, static_cast<double>(p.length)), power_of_two(-shift)) : -distance;
+#endif
+
+    if (row.at != 0 || !is_there) return;
+    const bool usual = most - most == 0;  // neither NaN nor inf
+    const double logs = usual ? elementary::log(__dmul_rn(total, EXPONENTIAL_UNIT)) : not_a_number();
+    const Working over = usual ? rounded_real(__ddiv_rn(1.0, total)) : not_a_number();
+    const Working all = usual ? rounded_real(__dadd_rn(most, logs)) : most;
+    Working loss = not_a_number();
+    if (counts && fits) loss = -minus(minus(real(row.granules[row.beside + target]), most), rounded_real(logs));
+#if SMOOTH
+    loss = plus(times(loss, rounded_real(p.kept)), times(-rounded_real(__dsub_rn(mean, logs)), rounded_real(p.smoothing)));
+#endif
+    if (p.z_loss != 0) loss = plus(loss, times(times(all, all), rounded_real(p.z_loss)));
+    static_cast<ResultNumber*>(p.out)[number] = counts ? rounded_code(loss) : 0;
+    ResultNumber* const parts = static_cast<ResultNumber*>(p.parts) + 3 * number;
+    parts[0] = rounded_code(most);
+    parts[1] = rounded_code(over);
+    parts[2] = rounded_code(all);
+}

@@ -1,0 +1,43 @@
+// The gradients of rows whose losses cross_entropy.cu has: tcu/model/cross_entropy.py says every operation.  Each number is read
+// once, and its gradient written once; threads tell each other nothing, so a long row has several blocks, which blockIdx.y numbers.
+//
+// Compiled with what reduce/rows_in_registers.cuh names.
+
+#include "device/reduce/row_exponentials.cuh"
+
+using namespace tcu;
+using namespace tcu::reduce;
+
+#include "generated/cross_entropy/CrossEntropyGradient.inc"
+
+extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) cross_entropy_gradient(const __grid_constant__ CrossEntropyGradient p) {
+    const i64 number = row_number();
+    if (number >= p.rows) return;
+    const i64 target = static_cast<const i64*>(p.targets)[number];
+    const bool counts = target != p.ignored, fits = target >= 0 && target < p.length;
+    const RowInMemory row(static_cast<const Code*>(p.data) + number * p.stride, static_cast<RowIndex>(p.length), thread_of_row());
+    ResultNumber* const out = static_cast<ResultNumber*>(p.out) + number * p.length;
+
+    // The largest number, 1 / S, the logarithm of the sum, and the gradient of the loss.
+    const Working* const parts = static_cast<const Working*>(p.parts) + 4 * number;
+    const Working most = parts[0], over = fits ? parts[1] : not_a_number(), given = parts[3];
+    const Working factor = times(given, plus(times(rounded_real(p.twice_z_loss), parts[2]), Working(1)));
+    const Working less = times(given, rounded_real(p.share)), of_target = times(given, rounded_real(p.kept));
+    const auto gradient = [&](Working x) { return fused(times(exponential(minus(x, most)), over), factor, -less); };
+
+    OwnNumbers own;
+    for (RowIndex first = blockIdx.y * STEP; first < row.vectors(); first += gridDim.y * STEP) {
+        if (counts) {
+            own.load(row, first, 0);
+            store(own, row, out, first, gradient);
+        } else {
+            store(own, row, out, first, [](Working) { return Working(0); });
+        }
+    }
+    if (!counts || !fits) return;
+
+    // The thread that has written the target's vector writes the target again.
+    const i64 place = target + row.beside, vector = place / PER_LOAD;
+    if (vector % ROW_THREADS == row.at && vector / STEP % gridDim.y == blockIdx.y)
+        out[target] = rounded_code(minus(gradient(real(row.granules[place])), of_target));
+}

@@ -1,0 +1,73 @@
+"""Contract: the benchmarks of functions of rows and of a decoder run on the CPU, small, and know a wrong result.
+
+What a run adds to a file is of the same sources, and no point is there twice.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+import gpu_decoder  # noqa: E402  beside what it measures
+import gpu_row_functions  # noqa: E402
+
+
+def run(monkeypatch: pytest.MonkeyPatch, module: Any, *options: str) -> int:
+    monkeypatch.setattr(sys, "argv", [f"{module.__name__}.py", *options])
+    return int(module.main())
+
+
+@pytest.mark.slow
+def test_every_function_of_rows_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    assert run(monkeypatch, gpu_row_functions, "--dry-run", "--quick") == 0
+    said = capsys.readouterr().out
+    for function in gpu_row_functions.FUNCTIONS:
+        for direction in ("forward", "backward"):
+            assert said.count(f"\n{function} {direction} ") == 3 * 2 * 2, (function, direction)
+
+
+def test_a_wrong_row_is_marked(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    plain = gpu_row_functions.FUNCTIONS["var"]
+    calls = []
+
+    def wrong(x: Any, w: Any, t: Any) -> Any:
+        calls.append(1)
+        return plain.own(x, w, t) + float(len(calls) == 1)
+
+    monkeypatch.setitem(
+        gpu_row_functions.FUNCTIONS, "var", gpu_row_functions.Function(wrong, plain.theirs, False)
+    )
+    words = ("--dry-run", "--quick", "--only", "var forward float32 32768")
+    assert run(monkeypatch, gpu_row_functions, *words) == 1
+    assert "WRONG" in capsys.readouterr().out
+
+
+def test_points_are_added_to_those_of_the_same_sources(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    row = {
+        "function": "var", "direction": "forward", "state": "repeated", "dtype": "float32", "length": 8, "peer": "eager",
+    }  # fmt: skip
+    before = {"sources": {"a": "1"}, "machine": {"gpu": "one"}, "figures": {"rows": [row | {"tcu": 1}, row | {"length": 9}]}}  # fmt: skip
+    (tmp_path / "gpu-row-functions.json").write_text(json.dumps(before))
+    monkeypatch.setattr(gpu_row_functions.record, "RESULTS", tmp_path)
+    now = {"sources": {"a": "1"}, "machine": {"gpu": "one"}}
+    monkeypatch.setattr(gpu_row_functions, "provenance", lambda *_: now)
+    assert gpu_row_functions.added([row | {"tcu": 2}]) == [row | {"length": 9}, row | {"tcu": 2}]
+    now["machine"] = {"gpu": "another"}
+    assert gpu_row_functions.added([row]) == [row]
+
+
+@pytest.mark.slow
+def test_a_decoder_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    assert run(monkeypatch, gpu_decoder, "--dry-run", "--only", "plain,reproducible") == 0
+    said = capsys.readouterr().out
+    assert "not covered: nothing" in said
+    for part in ("a step", "product, head", "attention", "norm", "loss"):
+        assert part in said
