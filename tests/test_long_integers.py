@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import tcu
 from tcu.errors import DtypeError, InvalidOperationError, ParameterError, ShapeError
-from tcu.integers import MODULUS, numbers
+from tcu.integers import MODULUS, numbers, polynomials
 from tcu.model import gmp, ntt
 from tcu.plan.ntt import product_length
 
@@ -156,6 +156,49 @@ def test_coefficients_of_the_largest_magnitude(bits: int, signs: tuple[int, int]
     assert tcu.integers.multiply_polynomials(a, b).tolist() == by_definition(a, b)
     a[::2] = [-x for x in a[::2]]
     assert tcu.integers.multiply_polynomials(a, b).tolist() == by_definition(a, b)
+
+
+def shifted_by_definition(a: list[int], c: int) -> list[int]:
+    """Terms by the binomial theorem: a_i·(x + c)^i."""
+    return [
+        sum(each * math.comb(i, k) * c ** (i - k) for i, each in enumerate(a) if i >= k)
+        for k in range(len(a))
+    ]
+
+
+@given(st.lists(st.integers(-(2**90), 2**90) | st.integers(-2, 2), min_size=1, max_size=30), st.integers())
+@settings(deadline=None)
+def test_taylor_shifts(a: list[int], c: int) -> None:
+    found = tcu.integers.taylor_shift(a, c)
+    assert found.tolist() == shifted_by_definition(a, c)
+    assert tcu.integers.taylor_shift(found, -c).tolist() == a
+
+
+@pytest.mark.parametrize("n", [63, 64, 65, 66, 128, 129, 300])
+@pytest.mark.parametrize("c", [0, 1, -1, 10, -(2**70) - 1])
+def test_taylor_shifts_in_halves(n: int, c: int) -> None:
+    source = random.Random(n)
+    a = [source.getrandbits(65) - (1 << 64) for _ in range(n)]
+    assert tcu.integers.taylor_shift(a, c).tolist() == shifted_by_definition(a, c)
+    zeros = [0] * (n - 1) + [-1]
+    assert tcu.integers.taylor_shift(zeros, c).tolist() == shifted_by_definition(zeros, c)
+
+
+def test_laws_of_taylor_shifts() -> None:
+    source = random.Random(6)
+    a = [source.getrandbits(200) - (1 << 199) for _ in range(1000)]
+    found = tcu.integers.taylor_shift(a, 3)
+    assert found[0] == sum(each * 3**i for i, each in enumerate(a))
+    assert found[-1] == a[-1]
+    assert sum(found) == sum(each * 4**i for i, each in enumerate(a))  # at 1 it is p(4)
+    assert tcu.integers.taylor_shift(found, -5).tolist() == tcu.integers.taylor_shift(a, -2).tolist()
+
+
+def test_a_wrong_power_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = polynomials._power_of_binomial
+    monkeypatch.setattr(polynomials, "_power_of_binomial", lambda c, n: [1, *right(c, n)[1:]])
+    a = list(range(-50, 50))
+    assert tcu.integers.taylor_shift(a, 2).tolist() != shifted_by_definition(a, 2)
 
 
 def test_text() -> None:
@@ -349,6 +392,12 @@ def test_errors_of_integers() -> None:
             integers.multiply_polynomials([1], wrong)
     with pytest.raises(DtypeError, match=r"a holds 1\.5"):
         integers.multiply_polynomials([1.5], [1])
+    with pytest.raises(ShapeError, match=r"a has shape \(0,\): give a line of coefficients, at least one"):
+        integers.taylor_shift([], 1)
+    with pytest.raises(ShapeError, match=r"c has shape \(2,\): give one integer"):
+        integers.taylor_shift([1], [1, 2])
+    with pytest.raises(DtypeError, match=r"c holds 0\.5, a float: give integers"):
+        integers.taylor_shift([1], 0.5)
     with pytest.raises(ParameterError, match="n=-1: give an exponent of 0 or more, or take powmod"):
         integers.power(3, -1)
     with pytest.raises(ParameterError, match=r"more than 2\^36 bits, as n=10+ and a has 2: take powmod"):

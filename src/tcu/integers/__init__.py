@@ -19,6 +19,7 @@ from tcu.integers.numbers import powmod as powmod
 from tcu.integers.numbers import product as product
 from tcu.integers.numbers import square as square
 from tcu.integers.polynomials import multiply_polynomials as multiply_polynomials
+from tcu.integers.polynomials import taylor_shift as taylor_shift
 from tcu.integers.text import from_text as from_text
 from tcu.integers.text import to_text as to_text
 from tcu.integers.transforms import MODULUS as MODULUS
