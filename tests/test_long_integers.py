@@ -58,6 +58,65 @@ def test_products_and_squares() -> None:
                 assert found == x * y
 
 
+LIMB, TILE, DIGIT = 32, 4096, 16
+"""Bits of a limb, of the columns of an MMA's tile (tcu/gpu/limbs.py), and of a transform's number."""
+AROUND = sorted(
+    {unit * count + off for unit, counts in (
+        (LIMB, range(1, 17)), (TILE, (1, 2, 3, 8, 16)), (DIGIT, (1 << level for level in range(1, 13))),
+    ) for count in counts for off in (-1, 0, 1)}
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["ones", "power of two", "random"])
+def test_lengths_around_limbs_tiles_and_transforms(kind: str) -> None:
+    source = random.Random(7)
+
+    def number(bits: int) -> int:
+        top = 1 << bits
+        return {"ones": top - 1, "power of two": top >> 1, "random": source.getrandbits(bits) | top >> 1}[
+            kind
+        ]
+
+    for bits in AROUND:
+        a = number(bits)
+        assert tcu.integers.square(a) == a * a
+        for other in (bits, *source.sample(AROUND, 4)):
+            b = number(other)
+            assert tcu.integers.multiply(a, -b) == -(a * b)
+            assert tcu.integers.divmod(-a, b) == divmod(-a, b)
+
+
+PRIMES = [(1 << 61) - 1, (1 << 89) - 1]
+"""What does not hold holds modulo both once in 2^150 times."""
+
+
+def test_random_pairs(way: str, request: pytest.FixtureRequest) -> None:
+    """``--integer-pairs`` of up to ``--integer-bits`` bits, by remainders; tests/test_integers.py has Python's own products."""
+    pairs, bits = (request.config.getoption(name) for name in ("--integer-pairs", "--integer-bits"))
+    source = random.Random(8)
+    for place in range(pairs):
+        # Lengths evenly spread over their logarithms, the longest among them.
+        lengths = [bits if place == 0 else int(2 ** source.uniform(0, math.log2(bits))) for _ in range(2)]
+        a, b = ((source.getrandbits(length) | 1) * source.choice((1, -1)) for length in lengths)
+        product, square = tcu.integers.multiply(a, b), tcu.integers.square(a)
+        for p in PRIMES:
+            assert (product - (a % p) * (b % p)) % p == 0
+            assert (square - (a % p) ** 2) % p == 0
+        if way == "without" and max(lengths) > 50_000:
+            continue  # Python's own quotients, roots and text take a time that grows as the square
+        quotient, rest = tcu.integers.divmod(product + a, b)
+        assert abs(rest) < abs(b)
+        assert rest == 0 or (rest < 0) == (b < 0)
+        assert tcu.integers.mod(product + a, b) == rest
+        root = tcu.integers.isqrt(abs(a))
+        left = abs(a) - tcu.integers.square(root)
+        assert 0 <= left <= 2 * root
+        for p in PRIMES:
+            assert (quotient % p * (b % p) + rest - product - a) % p == 0
+            assert (abs(a) - (root % p) ** 2 - left) % p == 0
+        assert tcu.integers.from_text(tcu.integers.to_text(a)) == a
+
+
 def test_quotients_and_remainders() -> None:
     source = random.Random(2)
     for a in NUMBERS:
