@@ -387,10 +387,10 @@ def _horner(rows: list[Document]) -> str:
     ]  # fmt: skip
     if not rates:
         return ""
-    return (
-        f"The peer's kernel does {min(rates):.1f} to {max(rates):.1f} TFLOP/s of binary64, where the data sheet of an H200 has "
-        "34: a faster one may be written, and what is over it here says little:"
-    )
+    told = f"The peer's kernel does {min(rates):.1f} to {max(rates):.1f} TFLOP/s of binary64, where the data sheet of an H200 has 34:"
+    if max(rates) < 17:
+        return f"{told[:-1]}: a faster one may be written, and what is over it here says little:"
+    return told
 
 
 def _fastest(
