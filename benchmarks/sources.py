@@ -20,6 +20,7 @@ from typing import Any
 from tcu.study.launches import sources_of
 from tcu.study.sources import (
     GPU,
+    INTEGERS,
     KERNELS_OF,
     PARTS,
     RECORD,
@@ -53,6 +54,7 @@ MEASURED = {
     "gpu-distributed": kernels_of("sums", "merge"),
     "gpu-machine": (GPU, "algorithms"),
     "gpu-libraries": ("model", "probes"),
+    "cpu-integers": (INTEGERS,),
     "paper-002": kernels_of("segmented", "rows"),
     **{f"gpu-segments-{part}": parts for part, parts in _SEGMENTS.items()},
     "gpu-host-time": (GPU,),

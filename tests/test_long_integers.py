@@ -7,8 +7,10 @@ integers give.  Sums of a transform's products are driven to their bound.
 
 from __future__ import annotations
 
+import json
 import math
 import random
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -355,6 +357,35 @@ def test_tensors_of_limbs() -> None:
     assert np.array_equal(tcu.integers.powmod_limbs(x, x, y).numpy(), tcu.integers.powmod_limbs(a, a, b))
     line = torch.arange(8).to(torch.uint64)
     assert tcu.integers.ntt(line).numpy().tolist() == tcu.integers.ntt(line.numpy()).tolist()
+
+
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results" / "cpu-integers.json"
+OVERHEAD = 250
+"""Nanoseconds that a call of Python's may take beside the arithmetic, on the slowest machine that was measured."""
+
+
+def test_who_computes_is_chosen_by_measured_rows() -> None:
+    rows = json.loads(RESULTS.read_text())["figures"]["rows"]
+    assert {row["function"] for row in rows} == {
+        *(
+            "multiply",
+            "square",
+            "divmod",
+            "mod",
+            "isqrt",
+            "power",
+            "powmod",
+            "to_text",
+            "from_text",
+            "product",
+        )
+    }
+    for row in rows:
+        times = row["nanoseconds"]
+        fastest = min(times["GMP"], times["Python"])
+        assert row["right"]
+        assert times["tcu"] <= 1.2 * times["GMP"] + OVERHEAD, row
+        assert times["GMP" if row["by GMP"] else "Python"] <= 1.2 * fastest + OVERHEAD, row
 
 
 # Transforms
