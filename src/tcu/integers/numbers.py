@@ -49,8 +49,8 @@ _POWER = 850
 _DIGIT, _WORD = 1 << 30, 1 << 64
 _BELOW_DIGIT, _BELOW_WORD, _BEYOND = 512, 8, 2
 """Exponents from which GMP is the faster, of a modulus of one of Python's digits, of a word, and of more."""
-_GROUP = 400
-"""Bits of neighbours that Python multiplies before GMP has them."""
+_PRODUCT, _GROUP = 4000, 400
+"""Bits of all numbers of a product, and of neighbours that Python multiplies before GMP has them."""
 _TRANSFORM = 60_000
 """Bits of the shorter factor from which the transform is faster than Python, where GMP is not there."""
 _UNEVEN = 8
@@ -301,7 +301,7 @@ def product(numbers: Iterable[Any]) -> int:
     if not all_integers(line):
         line = [*integers_of("numbers", line).flat]
     bits = sum(map(int.bit_length, line))
-    if bits < _GROUP:
+    if bits < _PRODUCT:
         return math.prod(line)
     group = _GROUP * len(line) // bits
     level: Sequence[Any] = line
