@@ -2,7 +2,7 @@
 
 Integers of a machine word or two are multiplied in less time than Python takes to call a function.  So a function looks at its
 arguments once, calls nothing of tcu's on its way, and gives GMP's functions Python's integers as they are: to make `mpz` of them
-first takes longer.
+first takes longer.  Parameters that must be named would cost a call 65 ns more, so none must.
 """
 
 from __future__ import annotations
