@@ -387,10 +387,10 @@ def _horner(rows: list[Document]) -> str:
     ]  # fmt: skip
     if not rates:
         return ""
-    return (
-        f"The peer's kernel does {min(rates):.1f} to {max(rates):.1f} TFLOP/s of binary64, where the data sheet of an H200 has "
-        "34: a faster one may be written, and what is over it here says little:"
-    )
+    told = f"The peer's kernel does {min(rates):.1f} to {max(rates):.1f} TFLOP/s of binary64, where the data sheet of an H200 has 34:"
+    if max(rates) < 17:
+        return f"{told[:-1]}: a faster one may be written, and what is over it here says little:"
+    return told
 
 
 def _fastest(
@@ -690,6 +690,43 @@ def long_integers(found: dict[str, Document]) -> Iterator[str]:
     )  # fmt: skip
 
 
+def python_integers(found: dict[str, Document]) -> Iterator[str]:
+    document = found["cpu-integers"]
+    yield from (origin("cpu-integers", document), "")
+    rows = document["figures"]["rows"]
+    ratios = sorted(
+        (row["nanoseconds"]["tcu"] / row["nanoseconds"]["GMP"], place) for place, row in enumerate(rows)
+    )
+    over = [place for ratio, place in ratios if ratio > 1.2]
+    longest = max((rows[place]["nanoseconds"]["GMP"] for place in over), default=0)
+    slower = max(
+        (row["nanoseconds"]["tcu"] - row["nanoseconds"]["GMP"] for row in (rows[place] for place in over)),
+        default=0,
+    )
+    function = sorted(
+        row["nanoseconds"]["GMP, in a function"] - row["nanoseconds"]["GMP"] for row in rows[:20]
+    )[10]
+    yield from (
+        f"Nanoseconds of a call, from Python's integers and back, where gmpy2 is installed.  Of {len(rows)} calls {len(rows) - len(over)} take at most 1.2 "
+        f"times as long as GMP called in place; the others, of which GMP takes up to {longest:,.0f} ns, take up to {slower:,.0f} ns more. "
+        f"A Python function around GMP's call takes {function:.0f} ns itself, and tcu's looks at what it was given, too.  Bold is what tcu takes: "
+        "GMP or Python's own operator.", "",
+    )  # fmt: skip
+    lines = []
+    for row in rows:
+        times = row["nanoseconds"]
+        size = f"{row['bits']:,}" + (f" × {row['by']:,}" if row.get("by", row["bits"]) != row["bits"] else "")
+        chosen = "GMP" if row["by GMP"] else "Python"
+        cells = (
+            f"**{times[who]:,.0f}**" if who == chosen else f"{times[who]:,.0f}" for who in ("GMP", "Python")
+        )
+        lines.append(
+            (row["function"], size, f"{times['tcu']:,.0f}", *cells, f"{times['tcu'] / times['GMP']:.2f}")
+        )
+    header = ("function", "bits, × bits or how many", "tcu", "GMP", "Python", "tcu's time / GMP's")
+    yield from (*table(header, lines), "")
+
+
 def row_functions(found: dict[str, Document]) -> Iterator[str]:
     document = found["gpu-row-functions"]
     yield from (origin("gpu-row-functions", document), "")
@@ -796,6 +833,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[dict[str, Document]], Iter
     ("Sums by index on a GPU", ("gpu-index-sums",), index_sums),
     ("Fourier transforms on a GPU", ("gpu-fft",), transforms),
     ("Long integers on a GPU", ("gpu-integers",), long_integers),
+    ("Python's integers on a CPU", ("cpu-integers",), python_integers),
     ("What products of PyTorch on a GPU add", ("gpu-libraries",), chains_of_products),
     ("Rows, ragged segments and running sums on a GPU",
      SEGMENTS, segments),

@@ -20,6 +20,7 @@ from typing import Any
 from tcu.study.launches import sources_of
 from tcu.study.sources import (
     GPU,
+    INTEGERS,
     KERNELS_OF,
     PARTS,
     RECORD,
@@ -54,6 +55,7 @@ MEASURED = {
     "gpu-decoder": (GPU,),
     "gpu-machine": (GPU, "algorithms"),
     "gpu-libraries": ("model", "probes"),
+    "cpu-integers": (INTEGERS,),
     "paper-002": kernels_of("segmented", "rows"),
     **{f"gpu-segments-{part}": parts for part, parts in _SEGMENTS.items()},
     "gpu-host-time": (GPU,),

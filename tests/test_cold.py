@@ -133,6 +133,7 @@ CALLS = {
     "ExactSum": "tcu.ExactSum().add(x).value()",
     "Machine": "tcu.Machine(16, 4).matmul(a[:40, :40], b[:40, :40])",
     "integers": "np.array(tcu.integers.multiply(3**900, -(7**800)) % (1 << 61))",
+    "taylor_shift": "(tcu.integers.taylor_shift(codes[:200] % np.uint64(99), -3) % (1 << 61)).astype(np.int64)",
     "products of limbs": "tcu.integers.multiply_limbs(codes[:3000].reshape(3, 1000), codes[:700])",
     "ntt": "tcu.integers.ntt(codes[:4096].reshape(2, 2048))",
     "intt": "tcu.integers.intt(codes[:8192])",

@@ -7,8 +7,10 @@ integers give.  Sums of a transform's products are driven to their bound.
 
 from __future__ import annotations
 
+import json
 import math
 import random
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,9 +21,8 @@ from hypothesis import strategies as st
 
 import tcu
 from tcu.errors import DtypeError, InvalidOperationError, ParameterError, ShapeError
-from tcu.integers import MODULUS
-from tcu.model import gmp as gmp_module
-from tcu.model import long_integers, ntt
+from tcu.integers import MODULUS, numbers, polynomials
+from tcu.model import gmp, ntt
 from tcu.plan.ntt import product_length
 
 DTYPES = [np.uint32, np.uint64]
@@ -31,8 +32,9 @@ DTYPES = [np.uint32, np.uint64]
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Who computes; without GMP the transform, early."""
     if request.param == "without":
-        monkeypatch.setattr(long_integers, "gmp", lambda: None)
-        monkeypatch.setattr(long_integers, "_TRANSFORM", 5000)
+        monkeypatch.setattr(gmp, "library", None)
+        monkeypatch.setattr(gmp, "load", lambda: None)
+        monkeypatch.setattr(numbers, "_TRANSFORM", 5000)
     else:
         pytest.importorskip("gmpy2", reason='gmpy2 is not installed: pip install "tcu[gmp]"')
     return str(request.param)
@@ -56,6 +58,65 @@ def test_products_and_squares() -> None:
                 found = tcu.integers.multiply(x, y)
                 assert type(found) is int
                 assert found == x * y
+
+
+LIMB, TILE, DIGIT = 32, 4096, 16
+"""Bits of a limb, of the columns of an MMA's tile (tcu/gpu/limbs.py), and of a transform's number."""
+AROUND = sorted(
+    {unit * count + off for unit, counts in (
+        (LIMB, range(1, 17)), (TILE, (1, 2, 3, 8, 16)), (DIGIT, (1 << level for level in range(1, 13))),
+    ) for count in counts for off in (-1, 0, 1)}
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["ones", "power of two", "random"])
+def test_lengths_around_limbs_tiles_and_transforms(kind: str) -> None:
+    source = random.Random(7)
+
+    def number(bits: int) -> int:
+        top = 1 << bits
+        return {"ones": top - 1, "power of two": top >> 1, "random": source.getrandbits(bits) | top >> 1}[
+            kind
+        ]
+
+    for bits in AROUND:
+        a = number(bits)
+        assert tcu.integers.square(a) == a * a
+        for other in (bits, *source.sample(AROUND, 4)):
+            b = number(other)
+            assert tcu.integers.multiply(a, -b) == -(a * b)
+            assert tcu.integers.divmod(-a, b) == divmod(-a, b)
+
+
+PRIMES = [(1 << 61) - 1, (1 << 89) - 1]
+"""What does not hold holds modulo both once in 2^150 times."""
+
+
+def test_random_pairs(way: str, request: pytest.FixtureRequest) -> None:
+    """``--integer-pairs`` of up to ``--integer-bits`` bits, by remainders; tests/test_integers.py has Python's own products."""
+    pairs, bits = (request.config.getoption(name) for name in ("--integer-pairs", "--integer-bits"))
+    source = random.Random(8)
+    for place in range(pairs):
+        # Lengths evenly spread over their logarithms, the longest among them.
+        lengths = [bits if place == 0 else int(2 ** source.uniform(0, math.log2(bits))) for _ in range(2)]
+        a, b = ((source.getrandbits(length) | 1) * source.choice((1, -1)) for length in lengths)
+        product, square = tcu.integers.multiply(a, b), tcu.integers.square(a)
+        for p in PRIMES:
+            assert (product - (a % p) * (b % p)) % p == 0
+            assert (square - (a % p) ** 2) % p == 0
+        if way == "without" and max(lengths) > 50_000:
+            continue  # Python's own quotients, roots and text take a time that grows as the square
+        quotient, rest = tcu.integers.divmod(product + a, b)
+        assert abs(rest) < abs(b)
+        assert rest == 0 or (rest < 0) == (b < 0)
+        assert tcu.integers.mod(product + a, b) == rest
+        root = tcu.integers.isqrt(abs(a))
+        left = abs(a) - tcu.integers.square(root)
+        assert 0 <= left <= 2 * root
+        for p in PRIMES:
+            assert (quotient % p * (b % p) + rest - product - a) % p == 0
+            assert (abs(a) - (root % p) ** 2 - left) % p == 0
+        assert tcu.integers.from_text(tcu.integers.to_text(a)) == a
 
 
 def test_quotients_and_remainders() -> None:
@@ -120,7 +181,7 @@ def test_a_wrong_digit_is_seen(way: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
         monkeypatch.setattr(ntt, "convolve", wrong)
     else:
-        monkeypatch.setattr(long_integers, "gmp", lambda: SimpleNamespace(mpz=lambda x: x + 1))
+        monkeypatch.setattr(gmp, "library", SimpleNamespace(mul=lambda a, b: a * b + 1))
     a = (1 << 40_000) - 1
     assert tcu.integers.multiply(a, a - 2) != a * (a - 2)
 
@@ -156,6 +217,49 @@ def test_coefficients_of_the_largest_magnitude(bits: int, signs: tuple[int, int]
     assert tcu.integers.multiply_polynomials(a, b).tolist() == by_definition(a, b)
     a[::2] = [-x for x in a[::2]]
     assert tcu.integers.multiply_polynomials(a, b).tolist() == by_definition(a, b)
+
+
+def shifted_by_definition(a: list[int], c: int) -> list[int]:
+    """Terms by the binomial theorem: a_i·(x + c)^i."""
+    return [
+        sum(each * math.comb(i, k) * c ** (i - k) for i, each in enumerate(a) if i >= k)
+        for k in range(len(a))
+    ]
+
+
+@given(st.lists(st.integers(-(2**90), 2**90) | st.integers(-2, 2), min_size=1, max_size=30), st.integers())
+@settings(deadline=None)
+def test_taylor_shifts(a: list[int], c: int) -> None:
+    found = tcu.integers.taylor_shift(a, c)
+    assert found.tolist() == shifted_by_definition(a, c)
+    assert tcu.integers.taylor_shift(found, -c).tolist() == a
+
+
+@pytest.mark.parametrize("n", [63, 64, 65, 66, 128, 129, 300])
+@pytest.mark.parametrize("c", [0, 1, -1, 10, -(2**70) - 1])
+def test_taylor_shifts_in_halves(n: int, c: int) -> None:
+    source = random.Random(n)
+    a = [source.getrandbits(65) - (1 << 64) for _ in range(n)]
+    assert tcu.integers.taylor_shift(a, c).tolist() == shifted_by_definition(a, c)
+    zeros = [0] * (n - 1) + [-1]
+    assert tcu.integers.taylor_shift(zeros, c).tolist() == shifted_by_definition(zeros, c)
+
+
+def test_laws_of_taylor_shifts() -> None:
+    source = random.Random(6)
+    a = [source.getrandbits(200) - (1 << 199) for _ in range(1000)]
+    found = tcu.integers.taylor_shift(a, 3)
+    assert found[0] == sum(each * 3**i for i, each in enumerate(a))
+    assert found[-1] == a[-1]
+    assert sum(found) == sum(each * 4**i for i, each in enumerate(a))  # at 1 it is p(4)
+    assert tcu.integers.taylor_shift(found, -5).tolist() == tcu.integers.taylor_shift(a, -2).tolist()
+
+
+def test_a_wrong_power_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = polynomials._power_of_binomial
+    monkeypatch.setattr(polynomials, "_power_of_binomial", lambda c, n: [1, *right(c, n)[1:]])
+    a = list(range(-50, 50))
+    assert tcu.integers.taylor_shift(a, 2).tolist() != shifted_by_definition(a, 2)
 
 
 def test_text() -> None:
@@ -255,6 +359,39 @@ def test_tensors_of_limbs() -> None:
     assert tcu.integers.ntt(line).numpy().tolist() == tcu.integers.ntt(line.numpy()).tolist()
 
 
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results" / "cpu-integers.json"
+OVERHEAD = 250
+"""Nanoseconds that a call of Python's may take beside the arithmetic, on the slowest machine that was measured."""
+
+
+def test_who_computes_is_chosen_by_measured_rows() -> None:
+    rows = json.loads(RESULTS.read_text())["figures"]["rows"]
+    assert {row["function"] for row in rows} == {
+        *(
+            "multiply",
+            "square",
+            "divmod",
+            "mod",
+            "isqrt",
+            "power",
+            "powmod",
+            "to_text",
+            "from_text",
+            "product",
+        )
+    }
+    for row in rows:
+        times = row["nanoseconds"]
+        fastest = min(times["GMP"], times["Python"])
+        assert row["right"]
+        most = (
+            1.4 if row["function"] == "from_text" else 1.2
+        )  # GMP skips what is no digit, so tcu looks at each first
+        assert times["tcu"] <= most * times["GMP"] + OVERHEAD, row
+        chosen = times["GMP" if row["by GMP"] else "Python"]
+        assert min(chosen, times["tcu"]) <= 1.2 * fastest + OVERHEAD, row  # tcu.integers.product takes both
+
+
 # Transforms
 
 
@@ -318,7 +455,6 @@ def test_gmp_is_loaded_when_it_is_asked_for(way: str) -> None:
 
     code = "import sys, tcu; tcu.integers.multiply(3, 5); print('gmpy2' in sys.modules)"
     assert fresh(code).strip() == "False"
-    gmp_module.gmp.cache_clear()
     code = "import sys; sys.modules['gmpy2'] = None; import tcu; a = 3**9000; print(tcu.integers.multiply(a, a) == a * a)"
     assert fresh(code).strip() == "True"
 
@@ -350,6 +486,12 @@ def test_errors_of_integers() -> None:
             integers.multiply_polynomials([1], wrong)
     with pytest.raises(DtypeError, match=r"a holds 1\.5"):
         integers.multiply_polynomials([1.5], [1])
+    with pytest.raises(ShapeError, match=r"a has shape \(0,\): give a line of coefficients, at least one"):
+        integers.taylor_shift([], 1)
+    with pytest.raises(ShapeError, match=r"c has shape \(2,\): give one integer"):
+        integers.taylor_shift([1], [1, 2])
+    with pytest.raises(DtypeError, match=r"c holds 0\.5, a float: give integers"):
+        integers.taylor_shift([1], 0.5)
     with pytest.raises(ParameterError, match="n=-1: give an exponent of 0 or more, or take powmod"):
         integers.power(3, -1)
     with pytest.raises(ParameterError, match=r"more than 2\^36 bits, as n=10+ and a has 2: take powmod"):

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from tcu.engines.choice import load_cuda
-from tcu.engines.host import limbs as host
 from tcu.errors import DtypeError, InvalidOperationError, ParameterError, ShapeError
 from tcu.formats.array import check_in_memory, lives_on_gpu, whole_number
 from tcu.formats.tensor import check_data, check_dense, is_tensor, plain_view, tensor_of
-from tcu.integers.operands import integers_of
+from tcu.integers import rows
+from tcu.integers.operands import integers_of, number_of, row_of
 
 __all__ = [
     "as_given", "as_numpy", "from_limbs", "multiply_limbs", "multiply_mod_limbs", "operands", "powmod_limbs", "square_limbs", "to_limbs",
@@ -63,7 +63,7 @@ def to_limbs(numbers: Any, length: int | None = None, *, dtype: Any = np.uint64)
         )
     result = np.empty((*array.shape, count), kind)
     for place in np.ndindex(array.shape):
-        result[place] = host.row_of(array[place], count, kind)
+        result[place] = row_of(array[place], count, kind)
     return result
 
 
@@ -83,10 +83,10 @@ def from_limbs(x: Any) -> Any:
         raise ParameterError("x is in a GPU's memory: copy it to the host first, with x.cpu() or x.get()")
     x = as_numpy(x, "x")
     if x.ndim == 1:
-        return host.number_of(x)
+        return number_of(x)
     result = np.empty(x.shape[:-1], object)
     for place in np.ndindex(result.shape):
-        result[place] = host.number_of(x[place])
+        result[place] = number_of(x[place])
     return result
 
 
@@ -110,8 +110,8 @@ def multiply_limbs(a: Any, b: Any) -> Any:
     if lives_on_gpu(a):
         return load_cuda().multiply_limbs(a, b)
     if b is a:
-        return as_given(host.multiply(*2 * (as_numpy(a, "a"),)), a)
-    return as_given(host.multiply(as_numpy(a, "a"), as_numpy(b, "b")), a)
+        return as_given(rows.multiply(*2 * (as_numpy(a, "a"),)), a)
+    return as_given(rows.multiply(as_numpy(a, "a"), as_numpy(b, "b")), a)
 
 
 def square_limbs(a: Any) -> Any:
@@ -157,7 +157,7 @@ def multiply_mod_limbs(a: Any, b: Any, m: Any, *, check: bool = True) -> Any:
     a, b, m = operands(a=a, b=b, m=m)
     if lives_on_gpu(a):
         return load_cuda().modular(a, b, m, powers=False, check=check)
-    return as_given(host.multiply_mod(*_moduli(a=a, b=b, m=m)), a)
+    return as_given(rows.multiply_mod(*_moduli(a=a, b=b, m=m)), a)
 
 
 def powmod_limbs(a: Any, n: Any, m: Any, *, check: bool = True) -> Any:
@@ -175,7 +175,7 @@ def powmod_limbs(a: Any, n: Any, m: Any, *, check: bool = True) -> Any:
     a, n, m = operands(a=a, n=n, m=m)
     if lives_on_gpu(a):
         return load_cuda().modular(a, n, m, powers=True, check=check)
-    return as_given(host.powmod(*_moduli(a=a, n=n, m=m)), a)
+    return as_given(rows.powmod(*_moduli(a=a, n=n, m=m)), a)
 
 
 def operands(**given: Any) -> tuple[Any, ...]:

@@ -1,22 +1,27 @@
-"""Functions of Python's integers, of any size and sign, and elementwise of arrays of them."""
+"""Functions of Python's integers, of any size and sign, and elementwise of arrays of them.
+
+Integers of a machine word or two are multiplied in less time than Python takes to call a function.  So a function looks at its
+arguments once, calls nothing of tcu's on its way, and gives GMP's functions Python's integers as they are: to make `mpz` of them
+first takes longer.  Parameters that must be named would cost a call 65 ns more, so none must.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+import builtins
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tcu.engines.choice import load_cuda
-from tcu.engines.host.limbs import number_of, row_of
-from tcu.errors import ParameterError, ShapeError
-from tcu.integers.operands import each, integers_of
-from tcu.model import long_integers
+from tcu.errors import InvalidOperationError, ParameterError
+from tcu.integers.operands import all_integers, each, integers_of, number_of, row_of
+from tcu.model import gmp
+from tcu.model.long_integers import product_by_transform
 
 __all__ = [
     "divmod",
-    "from_text",
     "isqrt",
     "mod",
     "multiply",
@@ -24,16 +29,40 @@ __all__ = [
     "powmod",
     "product",
     "square",
-    "to_text",
 ]
 
+# Bits from which GMP is the faster, conversions there and back included: read from the rows of benchmarks/results/cpu-integers.json,
+# which a test compares with what is chosen.  Where Python's time grows as the product of two lengths, and GMP's hardly at all, they
+# meet on a hyperbola (x - p)·(y - q) = area.
+_FACTOR, _FACTORS = 420, 1400
+"""Of each factor, and of both together."""
+_SQUARE = 800
+"""Bits of a number that is squared."""
+_DIVISOR, _QUOTIENT, _DIVIDE = 40, 200, 330_000
+"""p of the divisor, q of the quotient, and the area, where both results are asked for."""
+_MODULUS, _MULTIPLE, _REMAIN = -60, 220, 100_000
+"""Likewise for the remainder alone, where there is no quotient to convert."""
+_ROOT = 1 << 64
+"""A number: below it Python's root is one of a machine word."""
+_POWER = 850
+"""Bits of a power."""
+_DIGIT, _WORD = 1 << 30, 1 << 64
+_BELOW_DIGIT, _BELOW_WORD, _BEYOND = 512, 8, 2
+"""Exponents from which GMP is the faster, of a modulus of one of Python's digits, of a word, and of more."""
+_PRODUCT, _GROUP = 4000, 400
+"""Bits of all numbers of a product, and of neighbours that Python multiplies before GMP has them."""
+_TRANSFORM = 60_000
+"""Bits of the shorter factor from which the transform is faster than Python, where GMP is not there."""
+_UNEVEN = 8
+"""The longer factor is at most so many times as long then: Python cuts it into parts otherwise."""
+_MOST_BITS = 1 << 36
+"""Of a power: GMP ends the process where memory does not suffice."""
 _LEAST_BITS = 1 << 17
 """Of factors that go to a GPU: an estimate, as GMP takes 0.3 ms for them, and conversions, copies and launches 0.15 ms."""
-_INTEGER = re.compile(r"\s*([+-]?)([0-9]+)\s*")
 
 
 def multiply(
-    a: Any, b: Any, *, machine: Any = None, algorithm: str = "auto", executor: str | None = None
+    a: Any, b: Any, machine: Any = None, algorithm: str = "auto", executor: str | None = None
 ) -> Any:  # fmt: skip
     """a·b of integers of any size and sign.
 
@@ -72,6 +101,15 @@ def multiply(
     array([10000000000000000000000000000000000000000, -100000000000000000000],
           dtype=object)
     """
+    if type(a) is int and type(b) is int and machine is None and executor is None and algorithm == "auto":
+        m, n = a.bit_length(), b.bit_length()
+        if m + n < _FACTORS or m < _FACTOR or n < _FACTOR:
+            return a * b
+        library = gmp.library or gmp.load()
+        if library is not None:
+            return int(library.mul(a, b))
+        shorter, longer = sorted((m, n))
+        return a * b if shorter < _TRANSFORM or longer > _UNEVEN * shorter else product_by_transform(a, b)
     if executor not in (None, "gpu"):
         raise ParameterError(f"executor={executor!r}: choose 'gpu', or leave it out")
     if machine is not None:
@@ -82,12 +120,12 @@ def multiply(
         raise ParameterError(
             f"algorithm={algorithm!r} is a machine's: give the machine, too, machine=tcu.Machine(...)"
         )
-    return each(_product_on_gpu if executor else long_integers.product, a=a, b=b)
+    return each(_product_on_gpu if executor else multiply, a=a, b=b)
 
 
 def _product_on_gpu(a: int, b: int) -> int:
     if min(a.bit_length(), b.bit_length()) < _LEAST_BITS:
-        return long_integers.product(a, b)
+        return int(multiply(a, b))
     x = _limbs(a)
     product = number_of(load_cuda().product_on_gpu(x, x if a is b else _limbs(b)))
     return product if (a < 0) == (b < 0) else -product
@@ -106,7 +144,14 @@ def square(a: Any) -> Any:
     >>> tcu.integers.square(-(10**30)) == 10**60
     True
     """
-    return each(lambda x: long_integers.product(x, x), a=a)
+    if type(a) is not int:
+        return each(square, a=a)
+    if a.bit_length() < _SQUARE:
+        return a * a
+    library = gmp.library or gmp.load()
+    if library is not None:
+        return int(library.square(a))
+    return a * a if a.bit_length() < _TRANSFORM else product_by_transform(a, a)
 
 
 def power(a: Any, n: Any) -> Any:
@@ -120,7 +165,32 @@ def power(a: Any, n: Any) -> Any:
     >>> tcu.integers.power(2, [0, 1, 70])
     array([1, 2, 1180591620717411303424], dtype=object)
     """
-    return each(long_integers.power, a=a, n=n)
+    if not (type(a) is int and type(n) is int):
+        return each(power, a=a, n=n)
+    bits = n * a.bit_length()
+    if 0 <= bits < _POWER and n >= 0:
+        result: int = a**n
+        return result
+    if n < 0:
+        raise ParameterError(f"n={n}: give an exponent of 0 or more, or take powmod")
+    if bits > _MOST_BITS:
+        if abs(a) == 1:
+            return a if n % 2 else 1
+        if (abs(a) - 1).bit_length() * n > _MOST_BITS:  # a power of two has as many bits as its exponent
+            raise ParameterError(
+                f"the power has more than 2^36 bits, as n={n} and a has {a.bit_length()}: take powmod"
+            )
+    library = gmp.library or gmp.load()
+    if library is not None:
+        return int(library.mpz(a) ** n)
+    if bits < _TRANSFORM:
+        return int(a**n)
+    found = 1
+    for bit in bin(n)[2:]:
+        found = square(found)
+        if bit == "1":
+            found = multiply(found, a)
+    return found
 
 
 def divmod(a: Any, b: Any) -> Any:
@@ -134,14 +204,19 @@ def divmod(a: Any, b: Any) -> Any:
     >>> tcu.integers.divmod(-(10**30), 7)
     (-142857142857142857142857142858, 6)
     """
-    pairs = each(long_integers.divided, a=a, b=b)
-    if isinstance(pairs, tuple):
-        return pairs
-    found = tuple(np.empty(pairs.shape, object) for _ in range(2))
-    for place, both in enumerate(pairs.flat):
-        for array, number in zip(found, both, strict=True):
-            array.flat[place] = number
-    return found
+    if not (type(a) is int and type(b) is int):
+        return each(divmod, results=2, a=a, b=b)
+    bits = b.bit_length()
+    try:
+        if (bits - _DIVISOR) * (a.bit_length() - bits - _QUOTIENT) < _DIVIDE:
+            return builtins.divmod(a, b)
+        library = gmp.library or gmp.load()
+        if library is None:
+            return builtins.divmod(a, b)
+        quotient, rest = library.f_divmod(a, b)
+        return int(quotient), int(rest)
+    except ZeroDivisionError:
+        raise _no_divisor() from None
 
 
 def mod(a: Any, b: Any) -> Any:
@@ -153,7 +228,16 @@ def mod(a: Any, b: Any) -> Any:
     >>> tcu.integers.mod(-(10**30), 7)
     6
     """
-    return each(lambda x, y: long_integers.divided(x, y)[1], a=a, b=b)
+    if not (type(a) is int and type(b) is int):
+        return each(mod, a=a, b=b)
+    bits = b.bit_length()
+    try:
+        if (bits - _MODULUS) * (a.bit_length() - bits - _MULTIPLE) < _REMAIN:
+            return a % b
+        library = gmp.library or gmp.load()
+        return a % b if library is None else int(library.f_mod(a, b))
+    except ZeroDivisionError:
+        raise _no_divisor() from None
 
 
 def powmod(a: Any, n: Any, m: Any) -> Any:
@@ -169,7 +253,18 @@ def powmod(a: Any, n: Any, m: Any) -> Any:
     >>> tcu.integers.powmod(3, -1, 10)
     7
     """
-    return each(long_integers.powmod, a=a, n=n, m=m)
+    if not (type(a) is int and type(n) is int and type(m) is int):
+        return each(powmod, a=a, n=n, m=m)
+    if m < 1:
+        raise ParameterError(f"m={m}: give a modulus of 1 or more")
+    few = _BELOW_DIGIT if m < _DIGIT else _BELOW_WORD if m < _WORD else _BEYOND
+    library = None if 0 <= n < few else gmp.library or gmp.load()
+    try:
+        return pow(a, n, m) if library is None else int(library.powmod(a, n, m))
+    except (ValueError, ZeroDivisionError):
+        raise InvalidOperationError(
+            "n is negative, and a has a divisor in common with m: a has no inverse modulo m, so take n of 0 or more"
+        ) from None
 
 
 def isqrt(a: Any) -> Any:
@@ -183,7 +278,14 @@ def isqrt(a: Any) -> Any:
     >>> tcu.integers.isqrt(10**60 - 1) == 10**30 - 1
     True
     """
-    return each(long_integers.isqrt, a=a)
+    if type(a) is not int:
+        return each(isqrt, a=a)
+    if a < _ROOT:
+        if a < 0:
+            raise InvalidOperationError("a is negative, and has no square root among the integers: take -a")
+        return math.isqrt(a)
+    library = gmp.library or gmp.load()
+    return math.isqrt(a) if library is None else int(library.isqrt(a))
 
 
 def product(numbers: Iterable[Any]) -> int:
@@ -195,72 +297,22 @@ def product(numbers: Iterable[Any]) -> int:
     >>> tcu.integers.product(range(1, 101)) == math.factorial(100)
     True
     """
-    return long_integers.product_of_all([*integers_of("numbers", list(numbers)).flat])
+    line = list(numbers)
+    if not all_integers(line):
+        line = [*integers_of("numbers", line).flat]
+    bits = sum(map(int.bit_length, line))
+    if bits < _PRODUCT:
+        return math.prod(line)
+    group = _GROUP * len(line) // bits
+    level: Sequence[Any] = line
+    if group > 1:
+        level = [math.prod(line[i : i + group]) for i in range(0, len(line), group)]
+    library = gmp.library or gmp.load()
+    multiplied: Callable[[Any, Any], Any] = multiply if library is None else library.mul
+    while len(level) > 1:
+        level = [*map(multiplied, level[::2], level[1::2]), *level[len(level) & ~1 :]]
+    return int(level[0])
 
 
-def multiply_polynomials(a: Any, b: Any) -> Any:
-    """The coefficients of the product of two polynomials with integer coefficients, of any size and sign, a_0 first.
-
-    An exact convolution, by one product of two long integers.
-
-    Parameters
-    ----------
-    a, b:
-        Lines of integers, at least one each.
-
-    Returns
-    -------
-    An array of Python integers, of len(a) + len(b) - 1.
-
-    Raises
-    ------
-    DtypeError, ShapeError:
-        Anything but integers; what is no line, or has no coefficient.
-
-    Examples
-    --------
-    >>> import tcu
-    >>> tcu.integers.multiply_polynomials([1, -(10**20)], [1, 10**20])
-    array([1, 0, -10000000000000000000000000000000000000000], dtype=object)
-    """
-    lines = []
-    for label, value in (("a", a), ("b", b)):
-        line = integers_of(label, value)
-        if line.ndim != 1 or not line.size:
-            raise ShapeError(f"{label} has shape {line.shape}: give a line of coefficients, at least one")
-        lines.append(line.tolist())
-    return np.array(long_integers.convolved(*lines), object)
-
-
-def to_text(a: Any) -> Any:
-    """The decimal digits of an integer, of any number of them, behind a "-" where it is negative.
-
-    Python's own ``str`` refuses more than 4,300 digits, and before Python 3.12 its time grows as their square.
-
-    Examples
-    --------
-    >>> import tcu
-    >>> len(tcu.integers.to_text(-(7**20000)))
-    16903
-    """
-    return each(long_integers.to_text, a=a)
-
-
-def from_text(text: str) -> int:
-    """The integer that decimal digits name, behind "+", "-" or nothing; spaces around it are skipped.
-
-    Raises ParameterError for any other text.
-
-    Examples
-    --------
-    >>> import tcu
-    >>> tcu.integers.from_text("-1" + 5000 * "0") == -(10**5000)
-    True
-    """
-    found = _INTEGER.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
-        shown = repr(text) if len(repr(text)) < 40 else repr(text)[:36] + "..."
-        raise ParameterError(f"{shown} is no decimal integer: give digits, behind + or - or nothing")
-    sign, digits = found.groups()
-    number = long_integers.from_digits(digits)
-    return -number if sign == "-" else number
+def _no_divisor() -> InvalidOperationError:
+    return InvalidOperationError("b is 0, by which nothing can be divided: leave it out")

@@ -17,11 +17,11 @@ from tcu.study.launches import launching
 from tcu.study.study import Study
 
 __all__ = [
-    "GPU", "KERNELS_OF", "PARTS", "PEERS", "RECORD", "changed", "digest", "digests", "digests_of_kernels", "is_source", "kernels_of",
+    "GPU", "INTEGERS", "KERNELS_OF", "PARTS", "PEERS", "RECORD", "changed", "digest", "digests", "digests_of_kernels", "is_source", "kernels_of",
     "parts_of", "remark", "together",
 ]  # fmt: skip
 
-GPU, PEERS = "GPU kernels", "peers on a GPU"
+GPU, PEERS, INTEGERS = "GPU kernels", "peers on a GPU", "integers"
 
 PARTS: dict[str, tuple[str, ...]] = {
     GPU: ("gpu", "engines/cuda"),
@@ -29,6 +29,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "model": ("engines/host", "formats", "model", "ops", "plan", "units"),
     "algorithms": ("algorithms", "machine"),
     "probes": ("probes",),
+    INTEGERS: ("integers",),
 }
 """Part → its folders in tcu."""
 KERNELS_OF = "kernels of "
