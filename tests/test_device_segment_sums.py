@@ -371,7 +371,7 @@ def test_short_segments_have_a_kernel_where_the_unit_adds_so() -> None:
         ({"gpu": Gpu(0, "a GPU to come", (99, 0))}, 25),
         ({"gpu": Gpu(0, "A100", (8, 0))}, None),
         ({"dtype": "bfloat16"}, 25),
-        ({"dtype": "float32"}, 41),
+        ({"dtype": "float32", "count": 1 << 18}, 41),
         ({"dtype": "float64"}, None),
         ({"block": 128}, None),
     ):

@@ -80,11 +80,11 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (lambda: ExactConfig(256, 4, 4, 48), "loads = 48: choose a power of two"),
         (lambda: ExactConfig(256, 8, 4, 4), "loads = 4: choose a multiple of unroll = 8"),
         (
-            lambda: ShortSegmentsConfig((10, 20), (1024, 2048), (24, 18), -4, 9),
+            lambda: ShortSegmentsConfig((10, 20), (16, 16), (1024, 2048), (24, 18), -4, 9),
             "data = -4: choose numbers from 0",
         ),
         (
-            lambda: ShortSegmentsConfig((10, "20"), (1024, 2048), (24, 18), 4, 9),  # type: ignore[arg-type]
+            lambda: ShortSegmentsConfig((10, "20"), (16, 16), (1024, 2048), (24, 18), 4, 9),  # type: ignore[arg-type]
             r"means = \(10, '20'\): choose numbers",
         ),
     ],

@@ -345,6 +345,8 @@ class ShortSegmentsConfig(Config):
     """Numbers of a segment, on average, up to which a ring of the first size, and of the second one, nearly always has room
     for the segments of a turn.  Up to the second, this is the faster kernel: for 16, 20 and 24 of them 0.582, 0.571 and 0.563
     of memory's speed, and segments.cu 0.475, 0.550 and 0.617 (H200)."""
+    per_lane: tuple[int, int]
+    """Numbers of a lane in a window."""
     rings: tuple[int, int]
     """Numbers of such rings."""
     resident: tuple[int, int]

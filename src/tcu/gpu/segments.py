@@ -29,8 +29,6 @@ _MOST_EXACT = 1 << 13
 _FRACTIONS = {"binary16": 25, "bfloat16": 25, "binary32": 41}
 """Fraction bits of short_segments.cu for exact additions: as many as leave room for the sum of 64 bytes in 32 bits, or of a
 whole ring in binary64."""
-_SHORT_PER_LANE = 16
-"""Numbers of a lane in a window, as cuda/kernels/short_segments.cu says."""
 
 
 WorkItem = struct("WorkItem", """
@@ -225,7 +223,7 @@ def _short_segments(
     per_warp = max(_per_warp(n * size, segments, short.data, short.most_per_warp, tuned), _WARP)
     longer = n > short.means[0] * segments
     macros = {
-        "RESIDENT": short.resident[longer], "FRACTION_BITS": fraction, "PER_LANE": _SHORT_PER_LANE,
+        "RESIDENT": short.resident[longer], "FRACTION_BITS": fraction, "PER_LANE": short.per_lane[longer],
         "RING": short.rings[longer], "WITH_RESTS": 0, "ROOM": tuned.room,
     }  # fmt: skip
     return "short_segments", macros, per_warp

@@ -36,7 +36,7 @@ __device__ inline Vector word_at(const char* from) {
 }
 
 extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) exact_tile_columns(const __grid_constant__ ExactTileColumns p) {
-    extern __shared__ uint4 memory[];
+    extern __shared__ __align__(128) uint4 memory[];  // so that copies keep memory's sectors
     __shared__ u64 full;
     [[maybe_unused]] __shared__ i64 limbs[exact::WORDS];
     const int lane = threadIdx.x, length = static_cast<int>(p.length), log = static_cast<int>(p.log);

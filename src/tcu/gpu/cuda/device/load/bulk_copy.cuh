@@ -72,6 +72,8 @@ __device__ inline void start_copy(void* to, const void* from, u32 bytes, u64* ar
                      : "memory");
 }
 
+constexpr u32 LINE = 128;  // bytes of memory
+
 template <bool EVICT_FIRST = false>
 __device__ inline void copy_bulk(void* to, const void* from, u32 bytes, u64* arrived) {
     expect(bytes, arrived);

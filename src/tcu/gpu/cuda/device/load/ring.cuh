@@ -12,8 +12,6 @@
 
 namespace tcu::load {
 
-constexpr u32 LINE = 128;  // bytes
-
 // The offset of a byte in its line of memory; or from the array's first granule, if that is nearer.
 __device__ inline u32 behind_line(const void* array, const void* at) {
     const u64 address = reinterpret_cast<u64>(at), line = address & ~(LINE - 1ull);
