@@ -116,8 +116,8 @@ def planned_columns_recipe(
 ) -> Recipe | None:
     """The same with the bits of a plan of binary64 additions, of 16-bit numbers; None where the plan's order is as fast.
 
-    As of rows (tcu/gpu/exact_rows.py).  64 rows of 16 numbers of bfloat16 side by side were read at 4.32 in place of 3.30
-    TB/s, 1000 rows that begin anywhere at 4.15 in place of 3.40, and 16 rows of binary16 at 4.19 in place of 3.58 (H200).
+    As of rows (tcu/gpu/exact_rows.py).  64 rows of 16 numbers of bfloat16 side by side were read at 4.33 in place of 3.30
+    TB/s, 1000 rows that begin anywhere at 4.18 in place of 3.40, and 16 rows of binary16 at 3.96 in place of 3.58 (H200).
     """
     order = order_of(plan)
     if order is None:

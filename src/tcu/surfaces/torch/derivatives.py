@@ -12,6 +12,7 @@ from tcu.errors import ParameterError
 from tcu.ops.layout import Ragged, reduced_axes
 from tcu.ops.operation import Operation
 from tcu.ops.options import defaults
+from tcu.surfaces.torch.roots import square_root
 from tcu.surfaces.torch.watch import recorder
 
 __all__ = [
@@ -404,13 +405,13 @@ class _OfRowNorm(_OfMap):
         (x, given), axis = cls.wide(ctx, given), ctx.axis
         n = x.shape[axis]
         if cls.operation.finish == "direction":
-            norm = sum_along(x.square(), axis).sqrt()
+            norm = square_root(sum_along(x.square(), axis))
             over = 1 / norm.clamp(min=ctx.eps)
             y = x * over
             return over * (given - y * (sum_along(given * y, axis) * (norm > ctx.eps)))
         if cls.operation.finish == "standard":
             x, given = x - sum_along(x, axis) / n, given - sum_along(given, axis) / n
-        over = 1 / (sum_along(x.square(), axis) / n + ctx.eps).sqrt()
+        over = 1 / square_root(sum_along(x.square(), axis) / n + ctx.eps)
         y = x * over
         return over * (given - y * (sum_along(given * y, axis) / n))
 

@@ -20,6 +20,7 @@ from tcu.surfaces.cross_entropy import Reduction, cross_entropy
 from tcu.surfaces.matmul import matmul
 from tcu.surfaces.torch.checks import FLOATS
 from tcu.surfaces.torch.derivatives import exact_sum
+from tcu.surfaces.torch.roots import square_root
 from tcu.surfaces.torch.scatter import BY_INDEX
 
 __all__ = ["reproducible", "set_reproducible"]
@@ -34,8 +35,8 @@ _EXACT = frozenset((
     "lt", "masked_fill", "masked_fill_", "masked_select", "max", "maximum", "min", "minimum", "mul", "mul_",
     "nan_to_num", "narrow", "ne", "neg", "neg_", "new_empty", "new_full", "new_ones", "new_zeros", "nll_loss_backward",
     "nonzero", "one_hot", "ones", "ones_like", "promote_types", "reciprocal", "relu", "relu_", "remainder", "repeat",
-    "roll", "round", "scalar_tensor", "select_backward", "set_", "sgn", "sign", "slice_backward", "sort", "sqrt",
-    "sqrt_", "squeeze_", "stack", "sub", "sub_", "t_", "transpose_", "unsqueeze_", "threshold_backward", "tril", "tril_indices", "triu", "trunc", "unbind",
+    "roll", "round", "scalar_tensor", "select_backward", "set_", "sgn", "sign", "slice_backward", "sort",
+    "squeeze_", "stack", "sub", "sub_", "t_", "transpose_", "unsqueeze_", "threshold_backward", "tril", "tril_indices", "triu", "trunc", "unbind",
     "unfold_backward", "where", "zero_", "zeros", "zeros_like",
 ))  # fmt: skip
 """Operators of PyTorch that move numbers, compare them, or make one IEEE operation of each, by themselves or with a second
@@ -43,7 +44,7 @@ number: their bits have nothing to do with the batch, and are the same on CPUs a
 
 
 _OF_REAL = frozenset((
-    "abs", "div", "div_", "mul", "mul_", "reciprocal", "sgn", "sqrt", "sqrt_",
+    "abs", "div", "div_", "mul", "mul_", "reciprocal", "sgn",
 ))  # fmt: skip
 """Those which of complex numbers take several operations, whose roundings compilers and libraries choose; but a complex number
 times a real one is two products."""
@@ -244,7 +245,7 @@ def _vector_norm(
         return NotImplemented
     wide = self.to(torch.promote_types(dtype or self.dtype, torch.float32))
     total = functions.sum(wide * wide, dim or None, keepdims=keepdim)
-    return total.sqrt().to(dtype or self.dtype)
+    return square_root(total).to(dtype or self.dtype)
 
 
 def _cumsum(owner: Any, self: Any, dim: int, dtype: Any = None) -> Any:
@@ -316,7 +317,7 @@ def _layer_norm(owner: Any, input: Any, normalized_shape: Any, weight: Any, bias
     found = row_norms.layer_norm(rows, weight=lines[0], bias=lines[1], eps=eps)
     (wide,) = _wide(rows)
     mean = functions.mean(wide, -1, keepdims=True)
-    over = 1 / (functions.var(wide, -1, keepdims=True) + eps).sqrt()
+    over = 1 / square_root(functions.var(wide, -1, keepdims=True) + eps)
     shape = (*input.shape[: input.dim() - len(normalized_shape)], *(1 for _ in normalized_shape))
     return found.reshape(input.shape), mean.reshape(shape), over.reshape(shape)
 
@@ -429,8 +430,16 @@ def _div_(owner: Any, self: Any, other: Any, rounding_mode: Any = None) -> Any:
     return found if found is NotImplemented else self.copy_(found)
 
 
+def _sqrt(owner: Any, self: Any) -> Any:
+    return square_root(self) if _fits(self) else NotImplemented
+
+
+def _sqrt_(owner: Any, self: Any) -> Any:
+    return self.copy_(square_root(self)) if _fits(self) else NotImplemented
+
+
 def _rsqrt(owner: Any, self: Any) -> Any:
-    return 1 / self.sqrt() if _fits(self) else NotImplemented
+    return 1 / square_root(self) if _fits(self) else NotImplemented
 
 
 _BY_TCU: dict[str, Callable[..., Any]] = {
@@ -439,7 +448,8 @@ _BY_TCU: dict[str, Callable[..., Any]] = {
     "_softmax": _softmax, "_log_softmax": _log_softmax, "_safe_softmax": _safe_softmax,
     "_softmax_backward_data": _softmax_backward, "_log_softmax_backward_data": _log_softmax_backward,
     "nll_loss_forward": _nll_loss, "native_layer_norm": _layer_norm, "native_layer_norm_backward": _layer_norm_backward,
-    "mm": _mm, "bmm": _mm, "addmm": _addmm, "baddbmm": _baddbmm, "mv": _mv, "dot": _dot, "pow": _pow, "rsqrt": _rsqrt,
+    "mm": _mm, "bmm": _mm, "addmm": _addmm, "baddbmm": _baddbmm, "mv": _mv, "dot": _dot, "pow": _pow, "sqrt": _sqrt, "sqrt_": _sqrt_,
+    "rsqrt": _rsqrt,
     "div": _div, "div_": _div_, "_fft_c2c": _fft_c2c, "_fft_r2c": _fft_r2c, "_fft_c2r": _fft_c2r,
     **BY_INDEX,
 }  # fmt: skip
