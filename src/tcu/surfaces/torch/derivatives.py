@@ -12,7 +12,7 @@ from tcu.errors import ParameterError
 from tcu.ops.layout import Ragged, reduced_axes
 from tcu.ops.operation import Operation
 from tcu.ops.options import defaults
-from tcu.surfaces.torch.roots import square_root
+from tcu.surfaces.torch.elementary import quotient, square_root
 from tcu.surfaces.torch.watch import recorder
 
 __all__ = [
@@ -131,7 +131,7 @@ class _OfSums(Derivative):
 
     @classmethod
     def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
-        given = gradient / ctx.n if cls.operation.mean else gradient
+        given = quotient(gradient, ctx.n) if cls.operation.mean else gradient
         return _with_axes(ctx, given).to(ctx.dtype).expand(ctx.shape), *ctx.rest
 
     @classmethod
@@ -264,7 +264,7 @@ class _OfMoments(Derivative):
         """(x - mean) / (n - correction), in at least binary32; NaN or inf where the variance is."""
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         mean = _recorded_sum("mean_along", wide, list(ctx.axes), True) if ctx.axes else wide
-        return (wide - mean) / max(ctx.n - ctx.correction, 0.0)
+        return quotient(wide - mean, max(ctx.n - ctx.correction, 0.0))
 
     @classmethod
     def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
@@ -410,10 +410,10 @@ class _OfRowNorm(_OfMap):
             y = x * over
             return over * (given - y * (sum_along(given * y, axis) * (norm > ctx.eps)))
         if cls.operation.finish == "standard":
-            x, given = x - sum_along(x, axis) / n, given - sum_along(given, axis) / n
-        over = 1 / square_root(sum_along(x.square(), axis) / n + ctx.eps)
+            x, given = (each - quotient(sum_along(each, axis), n) for each in (x, given))
+        over = 1 / square_root(quotient(sum_along(x.square(), axis), n) + ctx.eps)
         y = x * over
-        return over * (given - y * (sum_along(given * y, axis) / n))
+        return over * (given - y * quotient(sum_along(given * y, axis), n))
 
 
 def sum_along(x: Any, axis: int) -> Any:

@@ -20,7 +20,7 @@ from tcu.surfaces.cross_entropy import Reduction, cross_entropy
 from tcu.surfaces.matmul import matmul
 from tcu.surfaces.torch.checks import FLOATS
 from tcu.surfaces.torch.derivatives import exact_sum
-from tcu.surfaces.torch.roots import square_root
+from tcu.surfaces.torch.elementary import quotient, square_root
 from tcu.surfaces.torch.scatter import BY_INDEX
 
 __all__ = ["reproducible", "set_reproducible"]
@@ -333,7 +333,7 @@ def _layer_norm_backward(
     )
     n, y, rows = x.shape[-1], (x - mean) * over, list(range(count))
     g = given if weight is None else given * weight.reshape(-1).to(x.dtype)
-    of_x = over * (g - _along(g, -1) / n - y * (_along(g * y, -1) / n))
+    of_x = over * (g - quotient(_along(g, -1), n) - y * quotient(_along(g * y, -1), n))
     of_weight, of_bias = (
         exact_sum(terms, rows).to(like.dtype).reshape(like.shape) if like is not None and wanted else None
         for terms, like, wanted in ((given * y, weight, output_mask[1]), (given, bias, output_mask[2]))
@@ -420,9 +420,7 @@ def _div(owner: Any, self: Any, other: Any, rounding_mode: Any = None) -> Any:
     single = other.dim() == 0 and other.device.type == "cpu" if isinstance(other, torch.Tensor) else True
     if not _fits(self) or not self.dim() or not single or rounding_mode is not None or _is_complex(other):
         return NotImplemented
-    wide = torch.float64 if self.dtype is torch.float64 else torch.float32
-    divisor = torch.full((), float(other), dtype=wide, device=self.device)
-    return (self.to(wide) / divisor).to(torch.result_type(self, other))
+    return quotient(self, float(other)).to(torch.result_type(self, other))
 
 
 def _div_(owner: Any, self: Any, other: Any, rounding_mode: Any = None) -> Any:

@@ -1,7 +1,8 @@
-"""Square roots of tensors, rounded to nearest on every device.
+"""Square roots of tensors, and their quotients by one number, rounded to nearest on every device.
 
-PyTorch's own are so on GPUs.  On CPUs with MKL they are not: of 2^20 random numbers, 208,534 of float32 and 14,450 of float64
-were one ulp off (PyTorch 2.13, AVX-512).
+PyTorch's roots are so on GPUs.  On CPUs with MKL they are not: of 2^20 random numbers, 208,534 of float32 and 14,450 of float64
+were one ulp off (PyTorch 2.13, AVX-512).  Its quotients by a number of Python's are so on CPUs.  GPUs multiply by the
+number's reciprocal, which rounds twice.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import torch
 
 from tcu.surfaces.torch.watch import recorder
 
-__all__ = ["square_root"]
+__all__ = ["quotient", "square_root"]
 
 
 def _square_root(x: torch.Tensor) -> torch.Tensor:
@@ -57,6 +58,12 @@ _operator = torch.library.custom_op(
 _operator.register_fake(torch.empty_like)
 _operator.register_autograd(_backward, setup_context=_setup_context)
 _operator.register_vmap(_batched)
+
+
+def quotient(x: Any, divisor: float) -> Any:
+    """x / divisor, in at least binary32, in the dtype of x."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    return (x.to(wide) / torch.full((), float(divisor), dtype=wide, device=x.device)).to(x.dtype)
 
 
 def square_root(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Contract: square roots of tensors are rounded to nearest, with derivatives; the reproducible mode's are these, and PyTorch's own are not."""
+"""Contract: square roots of tensors, and quotients by one number, are rounded once, with derivatives; the reproducible mode has these."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
 import tcu.torch  # noqa: E402  after PyTorch was found
-from tcu.surfaces.torch.roots import square_root  # noqa: E402
+from tcu.surfaces.torch.elementary import quotient, square_root  # noqa: E402
 
 
 def numbers(dtype: Any, count: int = 1 << 18) -> Any:
@@ -54,3 +54,16 @@ def test_derivatives() -> None:
     )
     hessian = torch.func.hessian(lambda x: square_root(x).sum())(x.detach())
     torch.testing.assert_close(hessian.diagonal(), -0.25 * x.detach() ** -1.5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_quotients_are_numpy_s(dtype: Any) -> None:
+    x = numbers(dtype)
+    for divisor in (7, 24, 1000.0, 0.3):
+        assert np.array_equal(quotient(x, divisor).numpy(), x.numpy() / x.numpy().dtype.type(divisor))
+
+
+def test_quotients_of_narrow_formats_keep_the_divisor() -> None:
+    """Which those formats do not have."""
+    x = torch.linspace(-3, 3, 1001).to(torch.bfloat16)
+    assert torch.equal(quotient(x, 4097), (x.double() / 4097).to(torch.bfloat16))
