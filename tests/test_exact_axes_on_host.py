@@ -355,7 +355,7 @@ def test_plans_that_other_kernels_take(host: HostGpu) -> None:
     assert of(10_000, 64, "float16")
     for rows, length, options in (
         (10_000, 257, {"dtype": "float32"}), (10_000, 257, {"variant": "short-chain"}), (10_000, 257, {"block": 128}),
-        (10_000, 64, {}), (10_000, 256, {}), (10_000, 4096, {}), (10_000, (1 << 19) + 1, {}), (50, 257, {}), (10_000, 0, {}),
+        (10_000, 3, {}), (10_000, 64, {}), (10_000, 256, {}), (10_000, 4096, {}), (10_000, (1 << 19) + 1, {}), (50, 257, {}), (10_000, 0, {}),
     ):  # fmt: skip
         assert of(rows, length, **options) is None, (rows, length, options)
 

@@ -38,6 +38,8 @@ _UNROLLED = 32
 """Numbers of a row up to which a kernel is compiled for its length."""
 _SHORT, _SHORT_LENGTH = 24, 8
 """Bytes of a row, and its numbers, up to which a lane has whole rows."""
+_LEAST_PLANNED = 4
+"""Numbers of a row of a plan: those of 3 of bfloat16 were read at 2.8 TB/s here, and at 3.5 in the plan's order (H200)."""
 _EVEN = 0.9
 """The least share of the multiprocessors' time that rows may fill, a warp each; below it, rows have parts.  Parts meet in
 memory: 4129 rows of 65,000 numbers of binary16 were read at 4.1 TB/s whole, and at 3.4 in three parts each (H200)."""
@@ -190,7 +192,7 @@ def planned_rows_recipe(
     if length > turn:
         if length % turn == 0:
             return None
-    elif not (is_odd and _has_tiles(rows, length, stride, size, gpu, tuned)):
+    elif not (is_odd and length >= _LEAST_PLANNED and _has_tiles(rows, length, stride, size, gpu, tuned)):
         return None
     recipe = _recipe(rows, length, stride, aligned, element, target, gpu, mean, order)
     return None if recipe.space else recipe
