@@ -59,8 +59,9 @@ class reproducible:
     the gradients of indexing and of an embedding) and Fourier transforms (torch.fft, stft, by :mod:`tcu.fft`) of float16,
     bfloat16, float32 and float64, and of complex numbers made of them, on CPUs and GPUs.
 
-    Products of float32 are computed in float64 and rounded once; those of 16 bits have the bits of ``unit``, on the CPU
-    by its model.
+    Square roots and quotients by one number are rounded once, as PyTorch's roots on CPUs with MKL and its quotients on GPUs are
+    not.  Products of float32 are computed in float64 and rounded once; those of 16 bits have the bits of ``unit``,
+    on the CPU by its model.
 
     Not covered are, among others, exp, tanh and other functions of a library, products of complex numbers, and
     convolutions: they run as ever, and
