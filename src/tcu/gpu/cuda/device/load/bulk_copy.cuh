@@ -13,6 +13,8 @@ namespace tcu::load {
 #define BULK 0
 #endif
 
+constexpr u32 LINE = 128;  // bytes of memory
+
 #if BULK
 __device__ inline u32 shared_address(const void* at) { return static_cast<u32>(__cvta_generic_to_shared(at)); }
 
@@ -71,8 +73,6 @@ __device__ inline void start_copy(void* to, const void* from, u32 bytes, u64* ar
                      "l"(from), "r"(bytes), "r"(shared_address(arrived))
                      : "memory");
 }
-
-constexpr u32 LINE = 128;  // bytes of memory
 
 template <bool EVICT_FIRST = false>
 __device__ inline void copy_bulk(void* to, const void* from, u32 bytes, u64* arrived) {
