@@ -869,6 +869,8 @@ def test_exact_sums_along_axes_compile(
         if capability == (9, 0):
             # With two blocks in place of three, columns of binary32 spill nothing, and take 2 to 7 % longer (H200).
             most = 64 if (kernel.source, element) == ("exact_columns", "binary32") else 0
+            if (kernel.source, "PLANNED" in kernel.macros) == ("exact_columns", True):
+                most = 80  # around calls that few columns need: they are read as fast as exact sums, which spill nothing
             spilled = re.findall(r"(\d+) bytes spill stores", binary.log)
             assert spilled
             assert max(map(int, spilled)) <= most, kernel.macros
