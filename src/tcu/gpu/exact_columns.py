@@ -12,7 +12,7 @@ from tcu.gpu.device import Gpu
 from tcu.gpu.exact_rows import MOST_TERMS, WORDS, Order, macros_of, order_of, turns_of
 from tcu.gpu.launch import OUT, SPACE, Given, KernelChoice, Recipe, Space, X
 from tcu.gpu.structs import struct
-from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS
+from tcu.gpu.sums import ELEMENTS, LINE, LOAD, TARGETS
 from tcu.gpu.tuning import config
 from tcu.plan import Plan
 
@@ -26,8 +26,6 @@ _BANKS, _BANK = 32, 4
 """Of shared memory, and the bytes of one."""
 _LONG_ROW = 1024
 """Bytes of rows that begin anywhere from which on lanes load 16 bytes all the same."""
-_LINE = 128
-"""Bytes of a row that a block reads together, where there are as many: a line of memory."""
 _MOST_SHARED = 1 << 16
 """Columns that several blocks may share: each has limbs in memory."""
 _MOST_PARTS = (1 << 16) - 1
@@ -145,7 +143,7 @@ def _recipe(
     dense = stride == inner and outer_stride == length * inner
     if (
         gpu.compute_capability >= (9, 0) and aligned and dense and length and inner * size % LOAD == 0
-        and inner * size < _LINE and outer >= _WARP * gpu.multiprocessors
+        and inner * size < LINE and outer >= _WARP * gpu.multiprocessors
     ):  # fmt: skip
         tiles = _tiles(outer, inner, length, tuned, element, target, mean, planned)
         if tiles is not None:
@@ -166,7 +164,9 @@ def _recipe(
 
     # Where shifted, rows as far apart as a thread's begin alike.
     across = min(_WARP, _THREADS * math.gcd(per_load, stride) // per_load) if shifted else _THREADS
-    least = max(1, min(_LINE // (size * unit), 1 << (units - 1).bit_length()))
+    least = max(
+        1, min(LINE // (size * unit), 1 << (units - 1).bit_length())
+    )  # a line of a row, where there is as much
     while across > least and (
         across >= 2 * units or (blocks_of(across) < wanted and length >= 2 * loads * (_THREADS // across))
     ):

@@ -11,7 +11,7 @@ from tcu.gpu.configs import ExactRowsConfig
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import OUT, SPACE, Given, KernelChoice, Recipe, Space, X
 from tcu.gpu.structs import struct
-from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS, WORDS_OF, has_mmas, loop_of
+from tcu.gpu.sums import ELEMENTS, LINE, LOAD, TARGETS, WORDS_OF, has_mmas, loop_of
 from tcu.gpu.tuning import config
 from tcu.plan import Plan
 
@@ -32,8 +32,6 @@ MOST_TERMS = 1 << 13
 """Numbers that a lane adds up: of more of binary16, sums in binary64 could be rounded."""
 _THREADS = 256
 _LANES = 32
-_LINE = 128
-"""Bytes of memory."""
 _UNROLLED = 32
 """Numbers of a row up to which a kernel is compiled for its length."""
 _SHORT, _SHORT_LENGTH = 24, 8
@@ -126,7 +124,7 @@ def _tiles(
         {"ELEMENT": ELEMENTS[element.name], "LAYOUT": "ALIGNED", "TERM": "VALUE", "THREADS": _LANES, "UNROLL": 1,
          "LENGTH": length if length <= _UNROLLED else 0, "UNIT": unit, "RESIDENT": resident, **planned},
         -(-rows // count), _LANES, ExactTileRows(0, rows, length, count, 0, number, mean, (length - 1).bit_length()),
-        {"data": X, "out": OUT}, shared=(count * length * size + _LINE + LOAD - 1) // LOAD * LOAD,
+        {"data": X, "out": OUT}, shared=(count * length * size + LINE + LOAD - 1) // LOAD * LOAD,
     )  # fmt: skip
     return Recipe((every,))
 

@@ -12,7 +12,7 @@ from tcu.gpu.configs import ScanConfig
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import OUT, SPACE, Given, KernelChoice, Recipe, Space, X
 from tcu.gpu.structs import Struct, constants, struct
-from tcu.gpu.sums import ELEMENTS, TARGETS
+from tcu.gpu.sums import ELEMENTS, LINE, TARGETS
 from tcu.gpu.tuning import config
 from tcu.plan.scan import ScanPlan
 
@@ -29,8 +29,6 @@ MAX_LEVELS = 6
 """Of chunks in a row: 32^6 of them are 2^44 bytes."""
 LIMITS, LINES = constants(MAX_LEVELS=MAX_LEVELS), constants(LINES=_LINES)
 BLOCK = constants(THREADS=_THREADS)
-_LINE_BYTES = 128
-"""Of memory."""
 _REST = 16
 _BLOCKS = 24
 """That a multiprocessor has room for on every GPU from sm_90 on: on sm_120 no more."""
@@ -320,12 +318,12 @@ def _numbers_of_lane(n: int) -> int:
 
 def tile_scan_bytes(count: int, size: int, target_size: int, apart: bool, lines: int) -> int:
     """Shared memory of a block of cuda/kernels/tile_scan.cu, for so many numbers, and totals of so many lines."""
-    numbers = _lines_of_memory(8 + 8 * lines) + _lines_of_memory(_LINE_BYTES - 1 + count * size + 48)
-    return numbers + (_LINE_BYTES + _aligned(count * target_size) if apart else 0)
+    numbers = _lines_of_memory(8 + 8 * lines) + _lines_of_memory(LINE - 1 + count * size + 48)
+    return numbers + (LINE + _aligned(count * target_size) if apart else 0)
 
 
 def _lines_of_memory(size: int) -> int:
-    return -(-size // _LINE_BYTES) * _LINE_BYTES
+    return -(-size // LINE) * LINE
 
 
 def long_scan_bytes(
@@ -337,7 +335,7 @@ def long_scan_bytes(
     warp that scans, of so many bytes for a lane, where they have a place of their own.  ``anywhere``: chunks may begin
     anywhere in a line of memory; ``results_anywhere``: lines of results, in a granule.
     """
-    known = _aligned(buffers * (_CHUNK * _GROUP + anywhere * _LINE_BYTES + 8 * _LINES + 92))
+    known = _aligned(buffers * (_CHUNK * _GROUP + anywhere * LINE + 8 * _LINES + 92))
     return known + (_LINES * (_LANES * results + 16 * results_anywhere) if results else 16)
 
 

@@ -11,7 +11,7 @@ from tcu.gpu.launch import OTHER, OUT, ROOM, Given, KernelChoice, Recipe, Space,
 from tcu.gpu.scans import MAX_LEVELS
 from tcu.gpu.segments import STATES, Lists, WorkQueue
 from tcu.gpu.structs import struct
-from tcu.gpu.sums import ELEMENTS, TARGETS
+from tcu.gpu.sums import ELEMENTS, LINE, TARGETS
 from tcu.gpu.tuning import config
 
 __all__ = ["segment_scan_recipe"]
@@ -23,8 +23,6 @@ _GROUP = 32
 """Bytes."""
 _CHUNK = 512 * _GROUP
 """Bytes, as in the plan."""
-_LINE = 128
-"""Of memory."""
 _AROUND = 48
 """Bytes that are read behind a group's first one, and lie behind it."""
 _MAX_BLOCKS = (1 << 31) - 1
@@ -87,12 +85,12 @@ def segment_scan_recipe(
     size, target_size = element.dtype.itemsize, target.dtype.itemsize
     apart = size != target_size
     threads, stages, resident = tuned.chunks
-    behind = _lines(_LINE + _CHUNK + _AROUND)
-    stage = behind + (_lines(_LINE + _CHUNK // size * target_size) if apart else 0)
+    behind = _lines(LINE + _CHUNK + _AROUND)
+    stage = behind + (_lines(LINE + _CHUNK // size * target_size) if apart else 0)
     if gpu.compute_capability < (9, 0) or gpu.shared_memory < 2 * stage:
         return _by_blocks(n, segments, macros, gpu, tuned)
     stages = min(stages, gpu.shared_memory // stage)
-    resident = min(resident, max(gpu.shared_memory // (stages * stage + 8 * _LINE), 1))
+    resident = min(resident, max(gpu.shared_memory // (stages * stage + 8 * LINE), 1))
     marked = size == target_size < 8
     long = n > tuned.mean * segments / size
     tile = tuned.tile[long] // size
@@ -112,11 +110,11 @@ def segment_scan_recipe(
     }  # fmt: skip
     head = 16 + 4 * _WARP
     windows = window_memory(tile, marked, per_warp, head)
-    results = windows.numbers + _lines(_LINE + tile * size + _AROUND)
+    results = windows.numbers + _lines(LINE + tile * size + _AROUND)
     problem = SegmentTiles(0, n, 0, segments, 0, per_warp, tile, *windows, results, queue)
     every = KernelChoice(
         "segment_tiles", {**macros, "RESIDENT": tuned.resident[long]}, max(-(-segments // per_warp), 1), _WARP, problem,
-        {**takes, "offsets": OTHER}, shared=head + results + (_LINE + tile * target_size if apart else 0),
+        {**takes, "offsets": OTHER}, shared=head + results + (LINE + tile * target_size if apart else 0),
     )  # fmt: skip
     if not longs:
         return Recipe((every,))
@@ -135,7 +133,7 @@ def _per_warp(nbytes: int, segments: int, data: int, most: int, warps: int) -> i
 
 
 def _lines(size: int) -> int:
-    return -(-size // _LINE) * _LINE
+    return -(-size // LINE) * LINE
 
 
 def _by_blocks(

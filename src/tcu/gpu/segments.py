@@ -116,21 +116,18 @@ def segments_recipe(
     size, number = element.dtype.itemsize, TARGETS[target.name]
     together = chain * block * LOAD // size
     usual = (chain, block) == (1, _BLOCK)
-    fraction, short = _exact_fraction(element, gpu, mmas) if usual else None, None
-    if fraction is not None:
-        short = config(ShortSegmentsConfig, gpu.compute_capability, element.name)
-        fraction = fraction if n <= short.means[1] * segments else None
-    most = _most(element, fraction is not None) if usual else 0
+    short = _short(n, segments, element, gpu, mmas) if usual else None
+    most = _most(element, short is not None) if usual else 0
     permuted_k = int(_any_order(n, element, gpu, mmas))
     longs = min(segments, n // (most + 1))
     items = longs + n // (variants.LOADS * together) if longs else 0
     # Not beside short_segments.cu, which took 3 % longer then (segments of 8 on average, H200).
-    may_be_listed = fraction is None and usual and longs > 0 and gpu.compute_capability >= (9, 0)
+    may_be_listed = short is None and usual and longs > 0 and gpu.compute_capability >= (9, 0)
     listed = may_be_listed and n * size >= tuned.listed and segments >= tuned.sampled
-    if fraction is None or short is None:
+    if short is None:
         source, macros, per_warp = _any_segments(n, segments, element, permuted_k, tuned)
     else:
-        source, macros, per_warp = _short_segments(n, segments, size, fraction, short, tuned)
+        source, macros, per_warp = _short_segments(n, segments, size, *short, tuned)
     first = _first(segments, per_warp, tuned)
     queue, lists = WorkQueue(0, 0, 0, 0, items, items), Lists(items, 8 * items)
     shared: dict[str, Given] = {"data": X, "out": OUT}
@@ -251,6 +248,17 @@ def _any_order(n: int, element: Format, gpu: Gpu, mmas: bool) -> bool:
     if mmas:
         return _sum_of_all(element, gpu) is not None
     return element.name == "binary16" and n <= 1 << 32
+
+
+def _short(
+    n: int, segments: int, element: Format, gpu: Gpu, mmas: bool
+) -> tuple[int, ShortSegmentsConfig] | None:
+    """The fraction bits of short_segments.cu, and how it is tuned, where segments are short enough on average; else None."""
+    fraction = _exact_fraction(element, gpu, mmas)
+    if fraction is None:
+        return None
+    short = config(ShortSegmentsConfig, gpu.compute_capability, element.name)
+    return (fraction, short) if n <= short.means[1] * segments else None
 
 
 def _exact_fraction(element: Format, gpu: Gpu, mmas: bool) -> int | None:

@@ -16,7 +16,7 @@ from tcu.gpu.tuning import ExactConfig, SumConfig, exact_config, sum_config
 from tcu.plan import AddStep, FmaStep, MmaStep, Plan, variants
 
 __all__ = [
-    "COUNTS", "ELEMENTS", "EMPTY_BITS", "LIMBS", "LIMB_BITS", "LOAD", "LOWEST_BIT", "TARGETS", "WORDS_OF", "Array", "Layout",
+    "COUNTS", "ELEMENTS", "EMPTY_BITS", "LIMBS", "LIMB_BITS", "LINE", "LOAD", "LOWEST_BIT", "TARGETS", "WORDS_OF", "Array", "Layout",
     "Operand", "Sum", "check_address", "contiguous", "elements", "exact_recipe", "has_mmas", "layout_of", "loop_of", "operand_of", "sum_recipe",
 ]  # fmt: skip
 
@@ -24,6 +24,8 @@ ELEMENTS = {"binary16": "BINARY16", "bfloat16": "BFLOAT16", "binary32": "BINARY3
 TARGETS = {name: number for number, name in enumerate(ELEMENTS)}
 LOAD = 16
 """Bytes that a thread loads at once, as in cuda/device/types/element.cuh."""
+LINE = 128
+"""Bytes of memory that are read together, as in cuda/device/load/bulk_copy.cuh."""
 LIMB_BITS, COUNTS = 16, 3
 """Of an exact sum: bits of a limb, and +inf, -inf and NaN, which are counted behind the limbs."""
 LOWEST_BIT, _LOWEST_OF_PRODUCTS = -1090, -2164

@@ -61,7 +61,7 @@ __device__ inline exact::Parts lane_sums(const Code* from, int length) {
     }
     const int top = warp::reduce_max(seen.top(0));
     const int bottom = exact::FIELDS - warp::reduce_max(exact::FIELDS - seen.bottom(0));
-    const bool proved = exact::fits(top, bottom, log, 53) && exact::fits(top, bottom, log + exact::logarithm(WARP), 62);
+    const bool proved = exact::fits_lanes(top, bottom, log, exact::logarithm(WARP));
     const int exponent = exact::last_bit(bottom == exact::FIELDS ? 1 : bottom);
     return {0, warp::reduce_add(proved ? exact::integer_of(sum, exponent) : 0), 1, exponent, proved};
 #else

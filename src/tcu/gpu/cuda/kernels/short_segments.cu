@@ -55,8 +55,6 @@ constexpr u32 INFINITE = 0x7f80;
 #endif
 constexpr u32 NOWHERE = 1u << 31;
 
-__device__ constexpr int logarithm(u32 n) { return n < 2 ? 0 : 1 + logarithm((n + 1) / 2); }  // rounded up
-
 // In the ring, each block of BLOCK sums is preceded by a second copy of the four sums before it.  So the vectors of
 // neighbouring lanes lie in different banks, and all sums that a chunk needs at its end lie together.  Of binary32, room for
 // two sums lies behind each block, for the former reason alone.
@@ -67,7 +65,7 @@ constexpr u32 RING_BYTES = RING / BLOCK * (BLOCK + PAD) * SUM_BYTES, WINDOW_BYTE
 
 static_assert(ELEMENT == BINARY16 || !MMAS, "others' sums by MMAs have no kernel here");
 static_assert(WIDE || FRACTION_BITS + (MMAS ? 6 : 7) <= 32, "the sum of 16 numbers, or of 32, with its sign, is a number of 32 bits");
-static_assert(!WIDE || FRACTION_BITS + 1 + logarithm(SPAN) <= 53, "no order rounds a segment's sum");
+static_assert(!WIDE || SPAN <= 1ull << (WIDE ? 52 - FRACTION_BITS : 0), "no order rounds a segment's sum");
 static_assert((RING & (RING - 1)) == 0 && RING > WINDOW + ragged::CHUNK64, "the ring has room for a chunk64 and a window");
 
 // Turns whose offsets are under way or in use at once: as many as have room.  Offsets and numbers go to shared memory

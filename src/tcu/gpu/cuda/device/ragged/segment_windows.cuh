@@ -18,7 +18,7 @@
 namespace tcu::ragged {
 
 constexpr int SIZE = sizeof(Code);
-constexpr int LINE = 128;  // bytes of memory that are lines of shared memory, too (load/ring.cuh)
+constexpr int LINE = load::LINE;  // bytes of memory that are lines of shared memory, too (load/ring.cuh)
 
 // Whole segments in shared memory.
 struct SegmentWindow {
