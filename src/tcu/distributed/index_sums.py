@@ -17,14 +17,20 @@ import numpy.typing as npt
 from tcu import version
 from tcu.distributed.agreement import agree, disagreement, gathered, telling
 from tcu.distributed.places import Shards, shards_of
-from tcu.engines import library_integers
 from tcu.errors import ParameterError
 from tcu.formats.tensor import host_view, is_tensor, plain_view, tensor_of
 from tcu.ops import FSUM, Call
 from tcu.ops.layout import Along, axis_number
-from tcu.ops.result import rounding_target
 from tcu.surfaces.keyed_sums import bins_of, check_line, edges_of, looked_up, padded, weights_like
-from tcu.surfaces.slot_shares import SlotShare, first_clash, means_of, share_of_rows, sums_of
+from tcu.surfaces.slot_shares import (
+    SlotShare,
+    first_clash,
+    inside,
+    means_of,
+    result_dtype,
+    share_of_rows,
+    sums_of,
+)
 from tcu.surfaces.sums_by_index import (
     check_index,
     check_keys,
@@ -32,7 +38,6 @@ from tcu.surfaces.sums_by_index import (
     is_integer,
     no_value,
     products,
-    rounded_to,
     whole_size,
 )
 
@@ -251,7 +256,8 @@ def _sum(job: _Job, x: Any, index: Any, weights: Any, dtype: Any, group: Any) ->
         given, places = job.shaped(given, places)
         mine = job.told(given, places)
         axis = axis_number(job.axis, given.ndim)
-        given, target = _as_added(given, mean, dtype)
+        target = result_dtype(given, "x", mean, dtype, _WIDE)
+        given = given.astype(_WIDE) if is_integer(given) else given
         rows = products(given, factors[0], axis) if factors else np.moveaxis(given, axis, 0)
         said = f"{job.name} of {given.dtype} by {places.dtype} to {target}, axis {axis}, rows {rows.shape[1:]}, {job.said}"
         description = f"tcu {version.__version__}, {said}"
@@ -259,9 +265,7 @@ def _sum(job: _Job, x: Any, index: Any, weights: Any, dtype: Any, group: Any) ->
     every = _lines_of_ranks(mine, over)
     with telling(call, shards):
         slots, size = job.placed(places, every)
-        fits = slots < size
-        if not fits.all():
-            slots, rows = slots[fits], rows[fits]
+        slots, rows = inside(slots, rows, size)
         share = share_of_rows(slots, rows)
     _check_agreement(shards, description)
     first, count, own = _own_slots(share, size, over)
@@ -285,14 +289,6 @@ def _refuse_dtensors(arrays: tuple[Any, ...]) -> None:
 
 def _on_host(name: str, x: Any) -> Values:
     return plain_view(x.cpu(), name) if is_integer(x) else host_view(x, name)
-
-
-def _as_added(x: Values, mean: bool, dtype: Any) -> tuple[Values, np.dtype[Any]]:
-    """(x, in 64 bits where it is of integers, and the result's dtype)"""
-    if not is_integer(x):
-        return x, rounding_target(rounded_to(x, dtype)).dtype
-    library_integers.check_sum(x.dtype, mean, dtype, _WIDE)
-    return x.astype(_WIDE), _WIDE
 
 
 def _check_agreement(shards: Shards, description: str) -> None:

@@ -10,25 +10,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcu.engines import library_integers
-from tcu.engines.host.integers import wide_dtype
 from tcu.model import threads
-from tcu.model.elements import summable
 from tcu.model.execute import Progress
-from tcu.ops.result import rounding_target
 from tcu.streams.checkpoint import Checkpoint
 from tcu.streams.passes import run
 from tcu.streams.places import DEFAULT_MEMORY, sources_of
 from tcu.streams.source import SideBySide, Source
 from tcu.surfaces.keyed_sums import bins_of, known_edges
-from tcu.surfaces.slot_shares import SlotShare, means_of, merged_slots, share_of_rows, sums_of
+from tcu.surfaces.slot_shares import (
+    SlotShare,
+    inside,
+    means_of,
+    merged_slots,
+    result_dtype,
+    share_of_rows,
+    sums_by_key,
+    sums_of,
+)
 from tcu.surfaces.sums_by_index import (
     check_index,
     check_weights,
     checked_places,
     is_integer,
     products,
-    rounded_to,
     whole_size,
 )
 
@@ -136,9 +140,8 @@ def bincount(
     def placed(start: int, index: Values, *weights: Values) -> tuple[Values, Values]:
         return checked_places(index, largest, True, negative=False, first=start), _counted(index, weights)
 
-    how: dict[str, Any] = {"memory": memory, "checkpoint": checkpoint, "progress": progress}
     target = _target(sources[1:], False, dtype)
-    (share,) = _pass("bincount", sources, target, [placed], (size,), **how)
+    (share,) = _pass("bincount", sources, target, [placed], (size,), memory, checkpoint, progress)
     slots = known if known is not None else int(share.keys.max()) + 1 if len(share.keys) else 0
     return sums_of(share, slots, target)
 
@@ -175,11 +178,10 @@ def histogram(
     size = len(edges) - 1
 
     def placed(start: int, x: Values, *weights: Values) -> tuple[Values, Values]:
-        return _inside(bins_of(x, edges), size, _counted(x, weights))
+        return inside(bins_of(x, edges), _counted(x, weights), size)
 
-    how: dict[str, Any] = {"memory": memory, "checkpoint": checkpoint, "progress": progress}
     target = _target(sources[1:], False, dtype)
-    (share,) = _pass("histogram", sources, target, [placed], edges.tolist(), **how)
+    (share,) = _pass("histogram", sources, target, [placed], edges.tolist(), memory, checkpoint, progress)
     return sums_of(share, size, target), edges
 
 
@@ -214,11 +216,9 @@ def reduce_by_key(
     def placed(start: int, x: Values, keys: Values, *weights: Values) -> tuple[Values, Values]:
         return keys, _rows(x, weights)
 
-    how: dict[str, Any] = {"memory": memory, "checkpoint": checkpoint, "progress": progress}
     target = _target([sources[0], *sources[2:]], False, dtype)
-    (share,) = _pass("reduce_by_key", sources, target, [placed], (), **how)
-    unique, places = np.unique(share.keys, return_inverse=True)
-    return unique, sums_of(SlotShare(places, share.rows), len(unique), target)
+    (share,) = _pass("reduce_by_key", sources, target, [placed], (), memory, checkpoint, progress)
+    return sums_by_key(share, target)
 
 
 def _by_index(
@@ -230,15 +230,14 @@ def _by_index(
     check_index(np.empty(0, sources[1].dtype), 0)
 
     def placed(start: int, x: Values, index: Values, *weights: Values) -> tuple[Values, Values]:
-        return _inside(checked_places(index, count, check, first=start), count, _rows(x, weights))
+        return inside(checked_places(index, count, check, first=start), _rows(x, weights), count)
 
     def counted(start: int, x: Values, index: Values) -> tuple[Values, Values]:
-        return _inside(checked_places(index, count, check, first=start), count, _counted(index, ()))
+        return inside(checked_places(index, count, check, first=start), _counted(index, ()), count)
 
     target = _target([sources[0], *sources[2:]], mean, dtype)
-    how: dict[str, Any] = {"memory": memory, "checkpoint": checkpoint, "progress": progress}
     name, both = ("index_mean", [placed, counted]) if mean else ("index_sum", [placed])
-    share, *counts = _pass(name, sources, target, both, (count, check), **how)
+    share, *counts = _pass(name, sources, target, both, (count, check), memory, checkpoint, progress)
     return (
         means_of(share, sums_of(counts[0], count, np.int64), target)
         if mean
@@ -249,13 +248,10 @@ def _by_index(
 def _target(added: Sequence[Source], mean: bool, dtype: Any) -> np.dtype[Any]:
     """The result's dtype, of x and its weights, or of counts."""
     x, *weights = [np.empty(0, each.dtype) for each in added] or [np.empty(0, np.int64)]
-    if is_integer(x):
-        library_integers.check_sum(x.dtype, mean, dtype, wide_dtype(x.dtype))
-        return wide_dtype(x.dtype)
-    summable(x.dtype, added[0].name, "sum")
-    for each in weights:
+    target = result_dtype(x, added[0].name if added else "x", mean, dtype)
+    for each in weights if not is_integer(x) else ():
         check_weights(x, each, 0)
-    return rounding_target(rounded_to(x, dtype)).dtype
+    return target
 
 
 def _counted(like: Values, weights: tuple[Values, ...]) -> Values:
@@ -264,12 +260,6 @@ def _counted(like: Values, weights: tuple[Values, ...]) -> Values:
 
 def _rows(x: Values, weights: tuple[Values, ...]) -> Values:
     return np.asarray(products(x, weights[0], 0)) if weights else x
-
-
-def _inside(slots: Values, size: int, rows: Values) -> tuple[Values, Values]:
-    """Without what counts nowhere."""
-    fits = slots < size
-    return (slots, rows) if fits.all() else (slots[fits], rows[fits])
 
 
 class _Shares:

@@ -13,26 +13,29 @@ import dask.array as da
 import numpy as np
 import numpy.typing as npt
 
-from tcu.engines import library_integers
-from tcu.engines.host.integers import wide_dtype
 from tcu.errors import ParameterError
 from tcu.formats.array import in_host_memory
 from tcu.formats.tensor import is_tensor
 from tcu.model import threads
-from tcu.model.elements import summable
 from tcu.ops.layout import axis_number
-from tcu.ops.result import rounding_target
 from tcu.surfaces.dask import check_detail, check_sizes, like_chunks, placed
-from tcu.surfaces.slot_shares import SlotShare, means_of, merged_slots, share_of_rows, sums_of
+from tcu.surfaces.slot_shares import (
+    SlotShare,
+    inside,
+    means_of,
+    merged_slots,
+    result_dtype,
+    share_of_rows,
+    sums_by_key,
+    sums_of,
+)
 from tcu.surfaces.sums_by_index import (
     check_index,
     check_initial,
     check_keys,
     check_weights,
     checked_places,
-    is_integer,
     products,
-    rounded_to,
     whole_size,
 )
 
@@ -59,7 +62,7 @@ def run(
 ) -> Any:  # fmt: skip
     """The lazy result of ``tcu.index_sum`` or ``tcu.index_mean``; raises what can be known before anything is computed."""
     check_detail("out", out)
-    x, index, axis, dtype = _checked(x, index, axis, weights, dtype, mean)
+    x, index, weights, axis, dtype = _checked(x, index, axis, weights, dtype, mean)
     count = whole_size(size)
     check_index(index, x.shape[axis])
     starts = np.cumsum([0, *x.chunks[axis][:-1]])
@@ -84,7 +87,7 @@ def run(
 
 def reduce_by_key(keys: Any, x: Any, axis: int, weights: Any, dtype: Any) -> tuple[Any, Any]:
     """The lazy results of ``tcu.reduce_by_key``, of a length that is not known before they are computed."""
-    x, keys, axis, dtype = _checked(x, keys, axis, weights, dtype, False, "keys")
+    x, keys, weights, axis, dtype = _checked(x, keys, axis, weights, dtype, False, "keys")
     check_keys(keys, x.shape[axis])
     together = _shares(_share_of_keys, [x, _across(keys, x, axis)], weights, axis, token="tcu-key-chunk")
     one = together[tuple(slice(None) if i == axis else slice(1) for i in range(x.ndim))]
@@ -101,21 +104,17 @@ def reduce_by_key(keys: Any, x: Any, axis: int, weights: Any, dtype: Any) -> tup
 
 def _checked(
     x: Any, index: Any, axis: int, weights: Any, dtype: Any, mean: bool, what: str = "index"
-) -> tuple[Any, Any, int, Any]:
-    """(x, the index in x's chunks, the axis's number, the result's dtype)"""
+) -> tuple[Any, Any, Any, int, Any]:
+    """(x, the index in x's chunks, the weights, the axis's number, the result's dtype)"""
     x, index = lazy("x", x), lazy(what, index)
     axis = axis_number(axis, x.ndim)
-    if is_integer(x):
-        library_integers.check_sum(x.dtype, mean, dtype, wide_dtype(x.dtype))
-        dtype = wide_dtype(x.dtype)
-    else:
-        summable(x.dtype, "x", "sum")
-        dtype = rounding_target(rounded_to(x, dtype)).dtype
+    dtype = result_dtype(x, "x", mean, dtype)
     if weights is not None:
-        check_weights(x, lazy("weights", weights), axis)
+        weights = lazy("weights", weights)
+        check_weights(x, weights, axis)
     if index.shape == (x.shape[axis],):
         index = index.rechunk((x.chunks[axis],))
-    return x, index, axis, dtype
+    return x, index, weights, axis, dtype
 
 
 def _across(line: Any, x: Any, axis: int) -> Any:
@@ -127,7 +126,6 @@ def _shares(function: Any, arrays: list[Any], weights: Any, axis: int, **options
     """The shares of all chunks, put together along the axis."""
     x = arrays[0]
     if weights is not None:
-        weights = lazy("weights", weights)
         if weights.ndim == x.ndim:
             arrays.append(weights.rechunk(x.chunks))
         else:
@@ -154,9 +152,7 @@ def _share(
     negative: bool,
 ) -> npt.NDArray[Any]:
     places = checked_places(_line(index), size, check, negative=negative, first=int(start.reshape(-1)[0]))
-    fits = places < size
-    rows = _rows(x, weights, axis, whole)
-    return _boxed(places, rows, x.ndim) if fits.all() else _boxed(places[fits], rows[fits], x.ndim)
+    return _boxed(*inside(places, _rows(x, weights, axis, whole), size), x.ndim)
 
 
 def _share_of_keys(x: Any, keys: Any, *weights: Any, axis: int, whole: bool) -> npt.NDArray[Any]:
@@ -211,8 +207,6 @@ def _keys_of(box: Any) -> Any:
 
 
 def _sum_of_keys(box: Any, axis: int, kind: Any, like: Any) -> Any:
-    keys, rows = box.item()
-    unique, places = np.unique(keys, return_inverse=True)
     with threads.alone():
-        sums = sums_of(SlotShare(places.reshape(-1), rows), len(unique), kind)
+        _, sums = sums_by_key(box.item(), kind)
     return placed(np.moveaxis(sums, 0, axis), like)

@@ -13,15 +13,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tcu.engines import library_integers
 from tcu.engines.host.integers import wide_dtype
 from tcu.formats.format import format_of, get_format
+from tcu.model.elements import summable
 from tcu.ops import FMEAN
 from tcu.ops.exact import exact_sum
 from tcu.ops.result import rounding_target
 from tcu.surfaces.shares import Share, rounded_share
-from tcu.surfaces.sums_by_index import by_index, is_integer
+from tcu.surfaces.sums_by_index import by_index, is_integer, rounded_to
 
-__all__ = ["SlotShare", "first_clash", "means_of", "merged_slots", "share_of_rows", "sums_of"]
+__all__ = [
+    "SlotShare", "first_clash", "inside", "means_of", "merged_slots", "result_dtype", "share_of_rows", "sums_by_key", "sums_of",
+]  # fmt: skip
 
 _SPECIAL = (np.inf, -np.inf, np.nan)
 
@@ -33,6 +37,26 @@ class SlotShare(NamedTuple):
     """Slots, or whatever can be sorted: one for each row."""
     rows: npt.NDArray[Any]
     """In binary64, or integers of 64 bits, which add up modulo 2^64."""
+
+
+def result_dtype(
+    x: Any, name: str, mean: bool, dtype: Any, wide: np.dtype[Any] | None = None
+) -> np.dtype[Any]:
+    """Of the sums or means of an array, or what has its dtype, called ``name``; of integers ``wide``, or NumPy's of 64 bits."""
+    if is_integer(x):
+        wide = wide_dtype(x.dtype) if wide is None else wide
+        library_integers.check_sum(x.dtype, mean, dtype, wide)
+        return wide
+    summable(x.dtype, name, "sum")
+    return rounding_target(rounded_to(x, dtype)).dtype
+
+
+def inside(
+    slots: npt.NDArray[Any], rows: npt.NDArray[Any], size: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Without what counts nowhere: slots of ``size`` and above."""
+    fits = slots < size
+    return (slots, rows) if fits.all() else (slots[fits], rows[fits])
 
 
 def share_of_rows(keys: npt.NDArray[Any], rows: npt.NDArray[Any]) -> SlotShare:
@@ -127,6 +151,12 @@ def sums_of(share: SlotShare, size: int, dtype: Any, initial: Any = None) -> npt
     return np.asarray(
         by_index(False, share.rows, share.keys, size, initial=initial, dtype=dtype, check=False)
     )
+
+
+def sums_by_key(share: SlotShare, dtype: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """(the keys in order, their sums as :func:`sums_of` rounds them)"""
+    unique, places = np.unique(share.keys, return_inverse=True)
+    return unique, sums_of(SlotShare(places.reshape(-1), share.rows), len(unique), dtype)
 
 
 def means_of(share: SlotShare, counts: npt.NDArray[np.int64], dtype: Any) -> npt.NDArray[Any]:
