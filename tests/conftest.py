@@ -5,11 +5,12 @@ Tests draw the same numbers in every run; ``--hypothesis-profile anew`` draws ot
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--chunkings", type=int, default=8, help="random chunkings on every scheduler of Dask")
     parser.addoption("--kills", type=int, default=1, help="how often a run with a checkpoint is killed")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """All tests stay: the garbage collector looked through them again and again, half of the time that this takes."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def slow_cases(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:

@@ -10,6 +10,7 @@
 
 #include <ucontext.h>
 
+#include <csetjmp>
 #include <cstdlib>
 #include <vector>
 
@@ -35,9 +36,9 @@ struct Errand {
 };
 
 struct Fibre {
-    ucontext_t context;
+    jmp_buf place;
     Waiting waiting;
-    bool done, missing;  // a missing thread was never there
+    bool begun, done, missing;  // a missing thread was never there
     unsigned turns, barrier, odd;
     std::vector<Errand> errands, stores;
     bool stores_without_waiting;  // for the last of them
@@ -53,10 +54,11 @@ struct Copy { void* to; const void* from; unsigned bytes, barrier, place; };
 
 static std::vector<Fibre> fibres;  // the threads of the blocks' places, one place after another
 static Block blocks[MOST_BLOCKS];
-static ucontext_t scheduler;
+static jmp_buf scheduler;
 static Outcome outcome;
 static std::vector<Barrier> barriers;  // the word that is one for a kernel has its number here
-static char* stacks;
+static char* stacks;                   // kept from run to run: new pages take longer than what runs on them
+static size_t stacks_bytes;
 static std::vector<Copy> copies;
 static size_t under_way;  // errands of all threads
 static unsigned long long chance;
@@ -68,9 +70,10 @@ static unsigned random_below(unsigned n) {
     return static_cast<unsigned>(chance >> 33) % n;
 }
 
+// Jumps, because swapcontext asks the kernel for the signals' mask each time.
 void wait_for(Waiting mates) {
     fibres[self].waiting = mates;
-    swapcontext(&fibres[self].context, &scheduler);
+    if (!_setjmp(fibres[self].place)) _longjmp(scheduler, 1);
 }
 
 void fail(Outcome what) {
@@ -316,6 +319,7 @@ static void start() {
     // Its block's shared memory may be another's before the store has read it.
     if (fibres[self].stores_without_waiting) outcome = LEFT_BEHIND;
     fibres[self].done = true;
+    _longjmp(scheduler, 1);
 }
 
 static void begin_block(unsigned place, unsigned number) {
@@ -323,16 +327,26 @@ static void begin_block(unsigned place, unsigned number) {
     std::memset(memories[place], 0xff, MEMORY_BYTES);
     for (unsigned t = place * threads; t < (place + 1) * threads; ++t) {
         Fibre& fibre = fibres[t];
-        getcontext(&fibre.context);
-        fibre.context.uc_stack.ss_sp = stacks + t * STACK;
-        fibre.context.uc_stack.ss_size = STACK;
-        fibre.context.uc_link = &scheduler;
         fibre.waiting = NOTHING;
+        fibre.begun = false;
         fibre.missing = fibre.done = t - place * threads >= blockDim.x;
         fibre.stores_without_waiting = false;
         fibre.turns = 0;
-        makecontext(&fibre.context, start, 0);
     }
+}
+
+// Until thread t waits, or is done.
+static __attribute__((noinline)) void run_thread(unsigned t) {
+    if (_setjmp(scheduler)) return;
+    if (fibres[t].begun) _longjmp(fibres[t].place, 1);
+    fibres[t].begun = true;
+    static ucontext_t context;
+    getcontext(&context);
+    context.uc_stack.ss_sp = stacks + t * STACK;
+    context.uc_stack.ss_size = STACK;
+    context.uc_link = nullptr;
+    makecontext(&context, start, 0);
+    setcontext(&context);
 }
 
 // The lanes of a warp run until they wait; whether any has got further.  `looked`: whether any has looked at memory.
@@ -348,7 +362,7 @@ static bool run_warp(unsigned first, bool& looked) {
         fibre.waiting = NOTHING;
         self = t;
         threadIdx.x = t % threads;
-        swapcontext(&scheduler, &fibre.context);
+        run_thread(t);
         moved |= !looks || fibre.waiting != MEMORY;
         looked |= looks;
     }
@@ -382,7 +396,11 @@ Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned si
     under_way = 0;
     fibres.clear();
     fibres.resize(together * threads);
-    stacks = static_cast<char*>(std::malloc(fibres.size() * STACK));
+    if (stacks_bytes < fibres.size() * STACK) {
+        std::free(stacks);
+        stacks_bytes = fibres.size() * STACK;
+        stacks = static_cast<char*>(std::malloc(stacks_bytes));
+    }
     exchanges.resize(fibres.size() / 32);
     fragments.resize(fibres.size() / 32);
     unsigned next = 0, rounds = 0, still = 0;
@@ -424,7 +442,6 @@ Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned si
         if (left && !moved && !outcome && (looked ? still > MOST_LOOKS : !waited)) outcome = STUCK;
         if (++rounds == MOST_ROUNDS && left && !outcome) outcome = ENDLESS;
     }
-    std::free(stacks);
     return outcome;
 }
 

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 
+#pragma GCC visibility push(default)  // what the threads' library has
+
 #define __device__
 #define __global__
 #define __grid_constant__
@@ -406,3 +408,5 @@ static int __reduce_max_sync(unsigned, int x) {
 static unsigned __reduce_max_sync(unsigned, unsigned x) {
     return host::reduced(x, [](unsigned a, unsigned b) { return std::max(a, b); });
 }
+
+#pragma GCC visibility pop

@@ -92,6 +92,7 @@ def test_a_product_by_tcu_matmul_passes(dtypes: tuple[str, str], options: dict[s
     assert (each.bits, each.expected) == (int(wrong.view(code)[7, 13]), int(product.view(code)[7, 13]))
 
 
+@pytest.mark.slow
 def test_another_plan_and_another_unit_are_wrong() -> None:
     a, b = numbers((16, 1024), HALF), numbers((1024, 16), HALF)
     product = tcu.matmul(a, b, unit="V100")
@@ -294,6 +295,7 @@ def test_a_seed_draws_the_same_sample_and_none_a_fresh_one() -> None:
     assert tcu.audit(wrong, a, b, plan, sample=9, seed=first.seed) == first
 
 
+@pytest.mark.slow
 def test_only_the_sample_is_read(tmp_path: Path) -> None:
     """A terabyte of outputs in files with holes, which reads as zeros: to read it all would take an hour."""
     m = n = 1 << 19

@@ -34,7 +34,7 @@ def test_bits_depend_on_the_unit_where_a_plan_has_mmas(variant: str, dtype: str)
     assert cell(by_layouts(PLANNED, variant, dtype)) == (OWN if differ else SAME)
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("variant", SCAN_VARIANTS)
 def test_bits_of_scans_depend_on_the_unit_where_a_plan_has_mmas(variant: str, dtype: str) -> None:

@@ -237,6 +237,7 @@ def test_closed_forms_of_sizes_that_no_loop_would_reach() -> None:
     assert pairs == 2 * points * (blocks * 15 + blocks - 1)
 
 
+@pytest.mark.slow(4)
 @pytest.mark.parametrize("name", [name for name in COSTS if name != "sparse"])
 def test_every_algorithm_at_its_ends(name: str) -> None:
     for m in (4, 1 << 64, 10**60):
@@ -297,6 +298,7 @@ def test_what_takes_long_is_refused_with_the_largest_that_does_not(run) -> None:
     assert "takes too long to count: give at most n=" in message
 
 
+@pytest.mark.slow
 def test_what_may_be_counted_is_counted_in_time(monkeypatch) -> None:
     """The estimate is of the right order: a twelfth of what is allowed takes no longer than the whole."""
     from tcu.algorithms import costs

@@ -366,6 +366,7 @@ def test_a_function_is_identified(run, tmp_path):
     assert sys.path == before
 
 
+@pytest.mark.slow
 def test_a_foreign_function_is_not(run):
     code, out, err = run("infer", "--module", "mine.py:foreign", "--k", "4", "--outputs", "20000", "--seed", "1",
                          "--json")  # fmt: skip

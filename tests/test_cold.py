@@ -172,7 +172,7 @@ def test_every_public_function_is_called() -> None:
         assert any(f"tcu.fft.{name}(" in call for call in CALLS.values()), name
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("name", CALLS)
 def test_the_first_call_has_the_bits_of_a_later_one(name: str, threads: int) -> None:
@@ -227,7 +227,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_is_the_first_of_its_process(name: str, threads: int, files: Path, tmp_path: Path) -> None:
@@ -249,6 +249,7 @@ def test_nothing_compiled_is_there_yet(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*.nbi"))
 
 
+@pytest.mark.slow
 def test_a_word_about_compiling_where_a_person_watches(tmp_path: Path) -> None:
     """Once, by the first call alone: the next process finds what was compiled."""
     code = """

@@ -387,7 +387,7 @@ PLANTED_PLANS = {
 }
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("planted", PLANTED_PLANS)
 def test_an_error_in_a_plan_s_sum_is_seen(host: HostGpu, planted: str) -> None:
     length, source, right, wrong = PLANTED_PLANS[planted]
@@ -421,7 +421,7 @@ PLANTED = {
 }  # fmt: skip
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("planted", PLANTED)
 def test_an_error_is_seen(host: HostGpu, planted: str) -> None:
     dtype, source, right, wrong = PLANTED[planted]

@@ -174,6 +174,7 @@ PLANTED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("planted", PLANTED)
 def test_an_error_is_seen(host: HostGpu, planted: str) -> None:
     dtype, right, wrong = PLANTED[planted]

@@ -145,7 +145,7 @@ def test_a_wrong_root_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 # The error.
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_errors_of_every_length_to_600_are_below_the_bound(dtype: Any, kind: Any) -> None:

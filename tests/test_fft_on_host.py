@@ -131,7 +131,7 @@ def test_transforms_that_a_block_has_in_hand(host: HostGpu, n: int, dtype: Any, 
     "dtype", [np.float16, np.complex64, np.complex128], ids=["binary16", "binary32", "binary64"]
 )
 @pytest.mark.parametrize("n", LONG)
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @pytest.mark.usefixtures("short")
 def test_transforms_of_several_passes(host: HostGpu, n: int, dtype: Any, kind: Any) -> None:
     rng = np.random.default_rng(n)
@@ -162,7 +162,7 @@ def test_transforms_of_real_numbers(host: HostGpu, n: int, dtype: Any, kind: Any
 @pytest.mark.parametrize("kind", ["forward", "inverse", "from_real", "to_real"])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("n", [12, 16, 15, 13, 512])
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @pytest.mark.usefixtures("short")
 def test_any_axis_strides_and_lengths(host: HostGpu, n: int, axis: int, kind: Any) -> None:
     rng = np.random.default_rng(n + axis)
@@ -236,6 +236,7 @@ def test_numbers_of_every_size(host: HostGpu) -> None:
     assert np.isfinite(engine.fft(FftCall(x, "forward", 512, 1, pairs=True))[3]).all()
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [

@@ -174,6 +174,7 @@ def bisect_code(exact: Fraction, name: str) -> int:
     return low
 
 
+@pytest.mark.slow(50)
 @pytest.mark.parametrize("overflow", ["infinity", "saturate"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", FLOATS)

@@ -90,7 +90,7 @@ def check(rows: list[Case], place: golden.Host = golden.HOST) -> None:
 # The bits.
 
 
-@pytest.mark.slow(200)
+@pytest.mark.slow(90)
 @pytest.mark.parametrize("name", SHORT)
 def test_the_model_returns_golden_bits(name: str) -> None:
     check(SHORT[name])

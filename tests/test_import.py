@@ -264,6 +264,7 @@ def all_imports() -> list[Import]:
     return [each for importer, text in MODULES.items() for each in imports_of(importer, text)]
 
 
+@pytest.mark.slow
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Of all imports: in functions and for type checkers, too."""
     graph: dict[str, set[str]] = {}
@@ -275,6 +276,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
+@pytest.mark.slow
 def test_what_functions_import_is_heavy_and_listed() -> None:
     commands = {("tcu.cli.app", module) for module in CHOSEN["tcu.cli.app"]}
     found = {(each.importer, ", ".join(each.imported)) for each in all_imports() if each.late}
@@ -332,6 +334,7 @@ def test_the_list_of_commands_says_what_a_command_does(name: str) -> None:
     assert late.loaded.help == inspect.getdoc(command)
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(
     ("command", "loaded"),
     [("--help", ()), ("units", ("tcu.cli.catalogue",)), ("explain", ("tcu.cli.explain", "tcu.cli.catalogue")), ("sum", ("tcu.cli.sums", "tcu.cli.reductions"))],

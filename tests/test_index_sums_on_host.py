@@ -106,7 +106,7 @@ def sorts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
     return bool(request.param)
 
 
-@pytest.mark.slow(6)
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("slots", [1, 100, 256, 257, 2048, 2049, 70_000])
 def test_places_of_every_slot_are_brought_together(
@@ -161,6 +161,7 @@ def test_rows_have_the_sums_of_the_host(host: HostGpu, dtype: Any, columns: int)
         assert alike(found, wanted(x, index, slots, target, mean=mean)), kind
 
 
+@pytest.mark.slow(1)
 @dtypes
 def test_one_slot_has_all(host: HostGpu, dtype: Any) -> None:
     rng = np.random.default_rng(3)
@@ -172,6 +173,7 @@ def test_one_slot_has_all(host: HostGpu, dtype: Any) -> None:
             assert alike(found, wanted(x, index, 4, np.float64, mean=mean)), kind
 
 
+@pytest.mark.slow(2)
 @dtypes
 def test_ordinary_numbers_take_the_fast_way(host: HostGpu, dtype: Any) -> None:
     rng = np.random.default_rng(2)
@@ -181,6 +183,7 @@ def test_ordinary_numbers_take_the_fast_way(host: HostGpu, dtype: Any) -> None:
         assert alike(sums(host, x, index, 60), wanted(x, index, 60))
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("entry", "text", "error"),
     [

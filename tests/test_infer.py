@@ -72,6 +72,7 @@ def test_pairs_of_two_formats_are_identified(unit: str, instruction: str, format
     assert "inputs of two different formats" not in found.not_asked
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("output", ["binary32", "binary16"])
 @pytest.mark.parametrize("first", ["e4m3", "e5m2"])
 def test_subnormal_factors_tell_whether_inputs_become_binary16(first: str, output: str) -> None:
@@ -83,6 +84,7 @@ def test_subnormal_factors_tell_whether_inputs_become_binary16(first: str, outpu
     assert any((asked(q.a, q.b, q.c) != other(q.a, q.b, q.c)).any() for q in questions)
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("operand", ["e2m1", "e2m3", "e3m2", "e4m3", "e5m2"])
 def test_ties_of_sums_tell_where_the_alignment_cuts(operand: str) -> None:
     """Random operands of e2m3 tell F 24 from F 25 in 3 of 200,000 outputs of binary16."""
@@ -100,7 +102,7 @@ def test_ties_of_sums_tell_where_the_alignment_cuts(operand: str) -> None:
 E4M3_F13 = AlignedSum(16, 13, "RZ", -133, through_binary16=True)
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("operand", "rules", "seen"),
     [
@@ -128,6 +130,7 @@ def repeated(kind, make, target):
     return [in_both_formats(make, target, rng) for _ in range(4 * REPEATED.get(kind, 1))]
 
 
+@pytest.mark.slow
 def test_a_target_with_scales() -> None:
     def scaled(a, b, c, scale_a, scale_b):
         with np.errstate(all="ignore"):
@@ -181,7 +184,7 @@ def different_outputs(target: Target, found: Inference, outputs: int, seed: int)
     return different
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("unit", "row"), DIFFERENT.values(), ids=[f"{unit} {row.signature}" for unit, row in DIFFERENT.values()]
 )
@@ -445,6 +448,7 @@ def test_deciding_kinds_hold_what_they_claim(operand: str, k: int) -> None:
     assert set(np.signbit(c).ravel()) == {True, False}
 
 
+@pytest.mark.slow
 def test_every_kind_of_question_is_asked_however_few_outputs_are_compared(monkeypatch) -> None:
     asked: list[str] = []
 
@@ -576,7 +580,7 @@ FOREIGN = (
 )  # fmt: skip
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("function", FOREIGN, ids=lambda f: f.__name__)
 def test_foreign_targets_are_never_identified(function) -> None:
     found = infer(function, k=16, seed=0, outputs=300_000)
@@ -585,6 +589,7 @@ def test_foreign_targets_are_never_identified(function) -> None:
     assert found.conclusion.startswith("not identified")
 
 
+@pytest.mark.slow
 def test_a_chain_without_negative_zeros_is_one_of_lanes() -> None:
     """Lanes of one product each begin with +0; products of binary16 are exact there."""
     found = infer(no_negative_zero, k=16, seed=0, outputs=300_000)
@@ -592,7 +597,7 @@ def test_a_chain_without_negative_zeros_is_one_of_lanes() -> None:
     assert found.arithmetic == FusedChain(lanes=16)
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("box", HOLES, ids=lambda box: box.name)
 def test_what_is_wrong_in_one_place_alone_is_never_identified(box: Box) -> None:
     found = infer(

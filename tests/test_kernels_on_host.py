@@ -283,7 +283,7 @@ SHORT = {"means": (5, 20), "per_lane": (8, 16), "rings": (512, 2048)}
 """Of segments of every length up to 20, also where an H200 has a faster way."""
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_short_segments_of_wide_ranges(host: HostGpu, kind: str, dtype: str) -> None:
@@ -304,7 +304,7 @@ def test_short_segments_of_wide_ranges(host: HostGpu, kind: str, dtype: str) -> 
         assert alike(found, model_sums(x, offsets, target, of_means)), (mean, longs)
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("dtype", "right", "wrong"),
     [
@@ -437,7 +437,7 @@ def test_each_length_that_a_lane_has_alone(
             assert alike(found, model_sums(x, offsets, np.float64)), (chunks, shift)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [
@@ -839,7 +839,7 @@ def test_an_offset_before_a_warps_first_one_is_none_of_its_own(
 
 
 @pytest.mark.usefixtures("short_chain")
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("entry", "right", "wrong", "seen"),
     [
@@ -1049,7 +1049,7 @@ def test_several_rows_of_more_than_1024_chunks(host: HostGpu, monkeypatch: pytes
         assert not alike(found(), wanted), wrong
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("entry", "right", "wrong", "seen"),
     [
@@ -1451,7 +1451,7 @@ def complaint_about_columns(
 
 
 @pytest.mark.usefixtures("short_chain")
-@pytest.mark.slow(4)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("shape", "dtype", "right", "wrong", "seen"),
     [
@@ -1481,7 +1481,7 @@ def test_an_error_in_the_kernel_of_columns_is_seen(
 
 
 @pytest.mark.usefixtures("short_chain")
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("shape", "dtype", "right", "wrong", "seen"),
     [
@@ -1538,7 +1538,7 @@ TILES = {
 """Columns are too few for warps that walk down them."""
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
@@ -1593,7 +1593,7 @@ def test_running_sums_of_slim_columns_in_place(host: HostGpu) -> None:
     assert alike(place, model_column_scans(x, np.float16, reverse=True).reshape(-1))
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("dtype", "right", "wrong", "seen"),
     [
@@ -1675,7 +1675,7 @@ def test_warps_that_walk_down_columns(
             assert alike(found, model_column_scans(part, wide, exclusive, reverse)), (part.shape, target)
 
 
-@pytest.mark.slow(5)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("dtype", "right", "wrong", "seen"),
     [
@@ -1749,7 +1749,7 @@ def test_blocks_that_look_back_along_columns(
             assert alike(found, model_column_scans(part, wide, exclusive, reverse)), (part.shape, target)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [
@@ -1844,7 +1844,7 @@ def test_variances_of_segments(host: HostGpu, dtype: str) -> None:
         assert alike(np.delete(found, bad), np.delete(wanted, bad))
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
@@ -1943,6 +1943,7 @@ def test_norms_of_segments(host: HostGpu, dtype: str) -> None:
         assert alike(np.delete(found, bad), np.delete(wanted, bad))
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [

@@ -235,6 +235,7 @@ def test_taylor_shifts(a: list[int], c: int) -> None:
     assert tcu.integers.taylor_shift(found, -c).tolist() == a
 
 
+@pytest.mark.slow(8)
 @pytest.mark.parametrize("n", [63, 64, 65, 66, 128, 129, 300])
 @pytest.mark.parametrize("c", [0, 1, -1, 10, -(2**70) - 1])
 def test_taylor_shifts_in_halves(n: int, c: int) -> None:

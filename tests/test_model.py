@@ -322,6 +322,7 @@ def test_kernels_are_recompiled_when_the_vector_operations_change() -> None:
         assert kernel.py_func.__closure__[0].cell_contents == expected
 
 
+@pytest.mark.slow
 def test_machine_code_is_compiled_once_and_read_by_later_processes(tmp_path) -> None:
     """Numba's disk cache compares what a kernel closes over: a function there is another one in every process."""
     import subprocess

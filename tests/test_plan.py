@@ -140,7 +140,7 @@ def check_dot(x: Any, y: Any, block: int) -> None:
     assert info.bits == expected, f"{info.bits:#x}, not {expected:#x}"
 
 
-@pytest.mark.slow(24)
+@pytest.mark.slow(12)
 @pytest.mark.parametrize(("dtype", "block", "n", "family"), DOT_CASES)
 def test_a_dot_product_has_the_bits_of_a_literal_reading(dtype, block: int, n: int, family: str) -> None:
     check_dot(*pairs_of(family, dtype, n), block)

@@ -362,7 +362,7 @@ def test_the_definition_is_reproduced() -> None:
     assert [len(node.inputs) for node in step.nodes] == [16, 24, 2]
 
 
-@pytest.mark.slow(12)
+@pytest.mark.slow(6)
 @pytest.mark.parametrize("seed", range(200))
 def test_random_trees_of_blocks(seed: int) -> None:
     """Rows of the catalogue, K split into chains side by side."""
@@ -413,6 +413,7 @@ def test_sums_that_fool(name: str) -> None:
         assert float(found.predict(example.x)) == example.plan
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SEARCHED)) for name in PRODUCTS]
 )

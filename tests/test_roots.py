@@ -67,6 +67,7 @@ def test_roots_of_long_circles_are_correctly_rounded(n: int, work: str) -> None:
     assert not wrong(table, n, work, [*edges, *drawn])
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("work", WORKS)
 def test_roots_of_the_longest_circles_are_correctly_rounded(work: str) -> None:
     for n in (1 << 31, (1 << 32) - 2, 3 << 29, 7**11, 2 * 1000000007):

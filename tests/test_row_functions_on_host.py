@@ -180,7 +180,7 @@ def test_a_row_of_nothing(host: HostGpu) -> None:
     assert alike(of_rows(host, LOGSUMEXP, np.empty((3, 0), np.float32)), np.full(3, -np.inf, np.float32))
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [

@@ -809,7 +809,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [True, False])
 def test_killed_at_random_moments(
     large: Path, tmp_path: Path, exact: bool, request: pytest.FixtureRequest

@@ -93,6 +93,7 @@ def test_ledger_over_bound(name: str) -> None:
     assert worst > row.constant / 2, "the stated constant is larger than it need be"
 
 
+@pytest.mark.slow(5)
 @pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", COSTS)
 def test_every_size(name: str, few: bool) -> None:

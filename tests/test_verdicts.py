@@ -159,6 +159,7 @@ def check(name: str, study: Study, rows: Rows) -> None:
 LONG = ("features", "errors")
 
 
+@pytest.mark.slow(8)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in STUDIES]
 )
