@@ -70,7 +70,7 @@ static unsigned random_below(unsigned n) {
     return static_cast<unsigned>(chance >> 33) % n;
 }
 
-// Jumps, because swapcontext asks the kernel for the signals' mask each time.
+// By jumps: swapcontext asks the system for the mask of signals each time.
 void wait_for(Waiting mates) {
     fibres[self].waiting = mates;
     if (!_setjmp(fibres[self].place)) _longjmp(scheduler, 1);
