@@ -21,7 +21,7 @@ namespace host {
 unsigned self, threads;
 const char *readable_from, *readable_to;
 unsigned lines_apart;
-alignas(128) unsigned char memories[MOST_BLOCKS][MEMORY_BYTES];
+unsigned char (*memories)[MEMORY_BYTES];
 
 // Of a run, one of them: what a kernel of binary16 takes for too large a number, and what it takes for a usual one.
 constexpr unsigned char RUBBISH[2] = {0x5a, 0x3a};
@@ -380,8 +380,9 @@ static Outcome end_block(unsigned place) {
 }
 
 Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned size, unsigned together,
-                   unsigned cluster, unsigned seed) {
+                   unsigned cluster, unsigned seed, unsigned char (*memory)[MEMORY_BYTES]) {
     body = kernel;
+    memories = memory;
     blockDim.x = size;
     threads = (size + 31) / 32 * 32;  // the last warp may have fewer lanes
     gridDim = {across, down};

@@ -166,7 +166,9 @@ constexpr unsigned MOST_BLOCKS = 40, MEMORY_BYTES = 256 << 10;  // at a time; of
 extern unsigned self, threads;  // the thread that runs, of all blocks' places; those of a block
 extern const char *readable_from, *readable_to;
 extern unsigned lines_apart;  // copies whose lines are not memory's
-extern unsigned char memories[MOST_BLOCKS][MEMORY_BYTES];
+// Of the blocks' places; the kernel's library has it beside the variables that it shares, so that 32 bits hold the
+// addresses of both.
+extern unsigned char (*memories)[MEMORY_BYTES];
 
 static unsigned place() { return self / threads; }
 static unsigned char* memory() { return memories[place()]; }
@@ -174,7 +176,7 @@ static unsigned char* memory() { return memories[place()]; }
 // All blocks of a kernel, `across` times `down`, `together` of them at a time; `seed` decides about what is left to
 // chance.
 Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned size, unsigned together, unsigned cluster,
-                   unsigned seed);
+                   unsigned seed, unsigned char (*memory)[MEMORY_BYTES]);
 
 void wait_for(Waiting mates);
 void fail(Outcome what);
@@ -182,7 +184,9 @@ void fail(Outcome what);
 constexpr long BEGIN = 1 << 30;  // of shared memory's addresses, so that none is near zero
 
 static unsigned shared_address(const void* at) {
-    return static_cast<unsigned>(BEGIN + (static_cast<const unsigned char*>(at) - memories[0]));
+    const long address = BEGIN + (static_cast<const unsigned char*>(at) - memories[0]);
+    if (address != static_cast<long>(static_cast<unsigned>(address))) fail(WRONG_COPY);
+    return static_cast<unsigned>(address);
 }
 
 template <typename T = char>

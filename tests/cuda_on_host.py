@@ -237,12 +237,13 @@ def compiled_for_host(
     }
     defines = "".join(f"#define {name} {value}\n" for name, value in given.items())
     main = (
+        "alignas(128) static unsigned char memory_of_blocks[host::MOST_BLOCKS][host::MEMORY_BYTES];\n"
         f"{USING}static const {structure}* given;\nstatic void once() {{ ::{entry}(*given); }}\n"
         "#pragma GCC visibility push(default)\n"
         f'extern "C" int run(const {structure}* problem, unsigned blocks, unsigned more, unsigned threads, '
         "unsigned together, unsigned cluster, const char* from, const char* to, unsigned seed) {\n"
         "    given = problem;\n    host::readable_from = from;\n    host::readable_to = to;\n"
-        "    return host::run_blocks(once, blocks, more, threads, together, cluster, seed);\n}\n"
+        "    return host::run_blocks(once, blocks, more, threads, together, cluster, seed, memory_of_blocks);\n}\n"
         'extern "C" unsigned lines_apart() { return host::lines_apart; }\n'
     )
     text = "\n".join(['#include "cuda_on_host.h"', defines, kernel, main])
