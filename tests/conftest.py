@@ -60,7 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """All tests stay: the garbage collector looked through them again and again, half of the time that this takes."""
+    """Collected tests live to the end; the garbage collector searched them again and again, half of the time of this."""
     gc.disable()
     try:
         return (yield)

@@ -70,7 +70,7 @@ static unsigned random_below(unsigned n) {
     return static_cast<unsigned>(chance >> 33) % n;
 }
 
-// By jumps: swapcontext asks the system for the mask of signals each time.
+// Threads change places by jumps: swapcontext would ask the system for the mask of signals each time.
 void wait_for(Waiting mates) {
     fibres[self].waiting = mates;
     if (!_setjmp(fibres[self].place)) _longjmp(scheduler, 1);
@@ -336,7 +336,7 @@ static void begin_block(unsigned place, unsigned number) {
 }
 
 // Until thread t waits, or is done.
-static __attribute__((noinline)) void run_thread(unsigned t) {
+static void run_thread(unsigned t) {
     if (_setjmp(scheduler)) return;
     if (fibres[t].begun) _longjmp(fibres[t].place, 1);
     fibres[t].begun = true;

@@ -185,7 +185,7 @@ constexpr long BEGIN = 1 << 30;  // of shared memory's addresses, so that none i
 
 static unsigned shared_address(const void* at) {
     const long address = BEGIN + (static_cast<const unsigned char*>(at) - memories[0]);
-    if (address != static_cast<long>(static_cast<unsigned>(address))) fail(WRONG_COPY);
+    if (address != static_cast<unsigned>(address)) fail(WRONG_COPY);
     return static_cast<unsigned>(address);
 }
 
