@@ -33,6 +33,7 @@ from typing import Any
 
 import numpy as np
 import record
+from gpu_polynomials import horner_kernels
 
 import tcu
 from tcu.algorithms import Machine
@@ -276,80 +277,6 @@ def _batch(report: Report, rng: Any) -> None:
     right = bool((run() == a * b).all())
     report.add("integers", right, bits=bits_, unit="u8", m=65536, algorithm="auto", batch=count,
                microseconds=wall(run) * 1e6, python_microseconds=wall(partial(operator.mul, a, b), 0.1) * 1e6)  # fmt: skip
-
-
-HORNER = r"""
-// Horner's rule with everything in registers: PER points a thread, each of SPLIT chains.  A chain has every SPLIT-th
-// coefficient and multiplies by x^SPLIT, so that a warp has PER * SPLIT independent FMAs to hide their latency with.
-// Coefficients are broadcast from shared memory, CHUNK at a time; n is a multiple of it.
-extern "C" __global__ void __launch_bounds__(THREADS) horner(const double* __restrict__ a, int n, const double* __restrict__ x,
-                                                             double* __restrict__ y, long long points) {
-    __shared__ double coefficients[CHUNK];
-    const long long first = static_cast<long long>(blockIdx.x) * THREADS * PER + threadIdx.x;
-    double at[PER], step[PER], sums[PER][SPLIT] = {};
-#pragma unroll
-    for (int p = 0; p < PER; ++p) {
-        const long long i = first + static_cast<long long>(p) * THREADS;
-        at[p] = i < points ? x[i] : 0;
-        step[p] = at[p];
-#pragma unroll
-        for (int s = 1; s < SPLIT; ++s) step[p] *= at[p];
-    }
-    for (int chunk = n - CHUNK; chunk >= 0; chunk -= CHUNK) {
-        __syncthreads();
-        for (int i = threadIdx.x; i < CHUNK; i += THREADS) coefficients[i] = a[chunk + i];
-        __syncthreads();
-#pragma unroll 8
-        for (int k = CHUNK - SPLIT; k >= 0; k -= SPLIT) {
-#pragma unroll
-            for (int s = 0; s < SPLIT; ++s) {
-                const double coefficient = coefficients[k + s];
-#pragma unroll
-                for (int p = 0; p < PER; ++p) sums[p][s] = fma(sums[p][s], step[p], coefficient);
-            }
-        }
-    }
-#pragma unroll
-    for (int p = 0; p < PER; ++p) {
-        const long long i = first + static_cast<long long>(p) * THREADS;
-        double sum = sums[p][SPLIT - 1];
-#pragma unroll
-        for (int s = SPLIT - 2; s >= 0; --s) sum = fma(sum, at[p], sums[p][s]);
-        if (i < points) y[i] = sum;
-    }
-}
-"""
-HORNERS = tuple(
-    (per, split, threads)
-    for per, split in ((1, 1), (1, 2), (1, 4), (2, 1), (2, 2), (4, 1), (4, 2), (8, 1))
-    for threads in (128, 256)
-)
-"""Points a thread, chains a point and threads a block, of which the fastest is the peer."""
-CHUNK = 512
-"""Coefficients in shared memory at a time, 4 KiB."""
-
-
-def horner_macros(n: int, per: int, split: int, threads: int) -> dict[str, int]:
-    """What the kernel leaves open, for a polynomial of n coefficients, a multiple of 4."""
-    return {"PER": per, "SPLIT": split, "THREADS": threads, "CHUNK": math.gcd(n, CHUNK)}
-
-
-def horner_kernels(on: Any, y: Any) -> dict[str, Callable[[], Any]]:
-    """Horner's rule of (coefficients, points) on a GPU in every shape; their number of coefficients is a multiple of 4."""
-    import cupy
-
-    a, x = on
-    found: dict[str, Callable[[], Any]] = {}
-    for per, split, threads in HORNERS:
-        macros = horner_macros(len(a), per, split, threads)
-        kernel = cupy.RawKernel(
-            HORNER, "horner", tuple(f"-D{name}={value}" for name, value in macros.items())
-        )
-        arguments = (a, np.int32(len(a)), x, y, np.int64(len(x)))
-        found[f"{per} points × {split} chains, {threads} threads"] = partial(
-            kernel, (-(-len(x) // (threads * per)),), (threads,), arguments
-        )
-    return found
 
 
 def polynomial(report: Report, quick: bool) -> None:

@@ -39,6 +39,7 @@ static To as(From x) {
 
 static float2 make_float2(float x, float y) { return {x, y}; }
 static float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+static double2 make_double2(double x, double y) { return {x, y}; }
 static uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 static uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 static float __uint_as_float(unsigned x) { return as<float>(x); }
@@ -383,6 +384,18 @@ template <typename T>
 static T __shfl_sync(unsigned, T x, int lane, int width = 32) {
     return host::of_lane(x, (threadIdx.x % 32 & ~(width - 1)) + (lane & (width - 1)));
 }
+namespace host {
+// mma.m16n8k4 of binary64: one fused multiply-add after another.
+static void multiply_doubles(double& d0, double& d1, double& d2, double& d3, double a0, double a1, double b0) {
+    const int lane = threadIdx.x % 32;
+    double* const sums[] = {&d0, &d1, &d2, &d3};
+    for (int k = 0; k < 4; ++k) {
+        double a[] = {of_lane(a0, lane / 4 * 4 + k), of_lane(a1, lane / 4 * 4 + k)}, b[2];
+        for (int column = 0; column < 2; ++column) b[column] = of_lane(b0, (lane % 4 * 2 + column) * 4 + k);
+        for (int w = 0; w < 4; ++w) *sums[w] = std::fma(a[w / 2], b[w % 2], *sums[w]);
+    }
+}
+}  // namespace host
 static unsigned __ballot_sync(unsigned, bool x) {
     const unsigned long long* const all = host::exchange(x);
     unsigned result = 0;

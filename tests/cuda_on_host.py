@@ -110,6 +110,8 @@ _ASSEMBLY = {
     f"mma.sync.aligned..row.col.f32..f32 {_D}, {{%4, %5, %6, %7}}, {{%8, %9}}, {_D};": "if (ELEMENT == BFLOAT16) host::multiply(of_bfloat, -126, %0, %1, %2, %3, %4, %5, %6, %7, %8, %9); else host::multiply(of_half, -14, %0, %1, %2, %3, %4, %5, %6, %7, %8, %9);",
     "mma.sync.aligned..row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};": "host::multiply_halves(%0, %1, %2, %3, %4, %5, %6, %7);",
     f"mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {_D}, {{%4, %5, %6, %7}}, {{%8, %9}}, {_D};": "host::multiply_bytes(%0, %1, %2, %3, %4, %5, %6, %7, %8, %9);",
+    f"mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {_D}, {{%4, %5}}, {{%6}}, {_D};": "host::multiply_doubles(%0, %1, %2, %3, %4, %5, %6);",
+    f"mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {_D}, {{%4, %5, %6, %7, %8, %9, %10, %11}}, {{%12, %13, %14, %15}}, {_D};": "host::multiply_doubles(%0, %1, %2, %3, %4, %5, %12); host::multiply_doubles(%0, %1, %2, %3, %6, %7, %13); host::multiply_doubles(%0, %1, %2, %3, %8, %9, %14); host::multiply_doubles(%0, %1, %2, %3, %10, %11, %15);",
     # The array's memory, and what blocks tell each other.
     "createpolicy.fractional.L2::evict_first.b64 %0;": "%0 = 0;",
     "ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];": "const uint4 loaded = host::readable((const uint4*)(%4)); %0 = loaded.x; %1 = loaded.y; %2 = loaded.z; %3 = loaded.w;",
@@ -320,7 +322,7 @@ def _without_assembly(text: str) -> str:
         if plain is None:
             continue
         operands = [operand for section in sections[1:3] for operand in _operands(section)]
-        plain = re.sub(r"%(\d)", lambda number, of=operands: f"({of[int(number[1])]})", plain)  # type: ignore[misc]
+        plain = re.sub(r"%(\d+)", lambda number, of=operands: f"({of[int(number[1])]})", plain)  # type: ignore[misc]
         parts += [text[done : found.start()], f"{{ {plain} }}"]
         done = end
     return "".join([*parts, text[done:]])

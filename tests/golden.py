@@ -224,6 +224,7 @@ FAMILIES: dict[str, Family] = {
     "cumsum": "scan", "cumsum_error_bound": "scan", "dft": "transform", "transform": "transform",
     "product": "matmul", "matmul_error_bound": "matmul",
     **dict.fromkeys(("fft", "ifft", "rfft", "irfft", "dct", "dst", "convolve"), "fft"),
+    "polyval": "polyval",
 }  # fmt: skip
 
 
@@ -303,6 +304,7 @@ def cases() -> Iterator[Case]:
     yield from of_instructions()
     yield from of_matrices()
     yield from of_transforms()
+    yield from of_polynomials()
     yield from of_machines()
     yield from of_plans()
     yield from of_long_arrays()
@@ -687,6 +689,18 @@ def of_transforms() -> Iterator[Case]:
         yield case("fft", "convolve", dtype, "ordinary", [(3, 40), (2, 1000)], mode=mode)
 
 
+def of_polynomials() -> Iterator[Case]:
+    """(coefficients, points), around every border of the plan."""
+    lengths = (1, 2, 3, 9, *around(64, 512, 576, 768, 1024), 3000, 16385)
+    for dtype in ("binary32", "binary64"):
+        yield case("polyval", "polyval", dtype, "ordinary", [(n, 77) for n in lengths])
+        for kind in ("special", "wide"):
+            yield case("polyval", "polyval", dtype, kind, [(n, 200) for n in (2, 9, 65, 700)])
+        yield case(
+            "polyval", "polyval", dtype, "ordinary", [(100, 20_000), (1100, 20_000)], layout="transposed"
+        )
+
+
 def of_machines() -> Iterator[Case]:
     for unit, operand in (("H100", "binary16"), ("H100", "tf32"), ("A100", "bfloat16"), ("V100", "binary16")):
         for program, shapes in PROGRAMS.items():
@@ -989,6 +1003,18 @@ def _transform(each: Case, shape: Shape, place: Host) -> Any:
     return one_nan(engine_of([x]).fft(FftCall(x, kind, n, axis, factor, kind != "from_real")))  # type: ignore[arg-type]
 
 
+def _polyval(each: Case, shape: Shape, place: Host) -> Any:
+    """Ordinary points lie between -1 and 1; a NaN is one, whatever its bits."""
+    n, points = shape
+    x = numbers(each.numbers, each.dtype, points)
+    if each.numbers == "ordinary":
+        x = x / (1 + abs(x))
+    c = numbers(each.numbers, each.dtype, n, "c")
+    if each.layout == "transposed":
+        return tcu.polyval(place.array(x).reshape(-1, 2).T, place.array(np.stack([c, -c[::-1]]).copy()).T)
+    return tcu.polyval(place.array(x), place.array(c))
+
+
 def _made_of_transforms(each: Case, shape: Shape, place: Host) -> Any:
     arrays = [laid(each, shape, place)]
     if each.operation == "convolve":
@@ -1097,6 +1123,7 @@ OPERATIONS: dict[str, Callable[[Case, Shape, Host], Any]] = {
     **dict.fromkeys(("sum plan", "dot plan", "cumsum plan", "transform plan", "product plan"), _plan),
     **dict.fromkeys(("fft plan", "fft error", "fft tables", "fft butterfly"), _plan),
     **dict.fromkeys(KINDS, _transform), **dict.fromkeys(("dct", "dst", "convolve"), _made_of_transforms),
+    "polyval": _polyval,
 }  # fmt: skip
 """Those that are not called as :func:`_reduction` calls all others."""
 

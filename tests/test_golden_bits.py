@@ -350,6 +350,10 @@ OTHERWISE = {
         ("ntt.P", "ntt._GENERATOR"),
         "of whole numbers, whose products are the same by any of them; tests of long integers have the definition of transforms",
     ),
+    **dict.fromkeys(
+        ("polyval.BLOCK", "polyval.BLOCKED_FROM", "polyval.COLUMNS", "polyval.ROWS"),
+        "Numba compiles it in, so that a change for a moment reaches nothing; tests/test_polyval.py has the definition",
+    ),
     "ntt._MOST": "a limit of what may be asked for",
     "stored._FORMAT": "how a plan is written down, which decides no order",
     "stored._VERSION": "how a plan is written down, which decides no order",

@@ -40,6 +40,7 @@ from tcu.gpu import (
     moments,
     norms,
     ntt,
+    polyval,
     rows_in_registers,
     scans,
     segment_scans,
@@ -635,6 +636,22 @@ def test_what_products_of_long_integers_ask_for_compiles(capability: tuple[int, 
         ptx = asked_for(choice, capability)
         assert ".local" not in ptx
         assert choice.shared <= 48 << 10
+
+
+@pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+def test_what_polynomials_ask_for_compiles(capability: tuple[int, int]) -> None:
+    nvrtc_or_skip()
+    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132)
+    instruction = "m16n8k16" if capability >= (9, 0) else "m8n8k4"
+    for n, points, step, name in (
+        (64, 9, 1, "binary32"), (2000, 1 << 20, 1, "binary32"), (64, 1 << 20, 2, "binary64"), (600, 9, 1, "binary64"),
+        (600, 1 << 14, 1, "binary64"), (600, 1 << 20, 3, "binary64"),
+    ):  # fmt: skip
+        (choice,) = polyval.polyval_recipe(n, 1, points, (1, n, step), get_format(name), gpu).kernels
+        ptx = asked_for(choice, capability)
+        assert ".local" not in ptx
+        by_unit = capability >= (8, 0) and choice.entry == "blocked"
+        assert (f"mma.sync.aligned.{instruction}.row.col.f64" in ptx) == by_unit
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")

@@ -21,7 +21,7 @@ from tcu.gpu.compiler import CompileTask, compile_cuda
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
-from gpu_machine import HORNER, HORNERS, horner_macros
+from gpu_polynomials import HORNER, HORNERS, horner_macros
 
 ENTRY = """
 namespace tcu {}

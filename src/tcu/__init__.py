@@ -60,6 +60,8 @@ from tcu.surfaces.keyed_sums import reduce_by_key as reduce_by_key
 from tcu.surfaces.matmul import matmul as matmul
 from tcu.surfaces.matmul import segment_matmul as segment_matmul
 from tcu.surfaces.matmul_bound import matmul_error_bound as matmul_error_bound
+from tcu.surfaces.polyval import polyval as polyval
+from tcu.surfaces.polyval import polyval_error_bound as polyval_error_bound
 from tcu.surfaces.row_norms import layer_norm as layer_norm
 from tcu.surfaces.row_norms import rms_norm as rms_norm
 from tcu.units import Instruction as Instruction

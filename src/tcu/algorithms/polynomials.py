@@ -20,8 +20,10 @@ import numpy.typing as npt
 from tcu.algorithms.integer_plan import digit_bits
 from tcu.algorithms.parameters import MachineLike, parameters
 from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.formats.format import get_format
 from tcu.machine import Machine
 from tcu.machine.shapes import ShapeArray, empty, zeros
+from tcu.plan.polyval import polynomial_error_bound
 
 __all__ = ["COLUMNS", "evaluate", "evaluate_error_bound", "polynomial_bound"]
 
@@ -295,27 +297,13 @@ def evaluate_error_bound(
 ) -> npt.NDArray[np.float64]:
     """A bound on |evaluate(...) - exact value| at every point, without a modulus.
 
-    γ_N · Σ|a_i||x|^i with γ_N = N·2^-53 / (1 - N·2^-53) and N = n + √m +
-    2⌈log₂(n / √m)⌉ + 4: at most n roundings for a power, √m for a sum of the
-    unit, in whatever order, and two for each level of pairs; and what
-    underflow loses.  inf where an overflow cannot be excluded.
-
-    N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., lemma 3.1.
+    That of :func:`tcu.plan.polynomial_error_bound` with N = n + √m + 2⌈log₂(n / √m)⌉ + 4: at most n roundings for a power,
+    √m for a sum of the unit, in whatever order, and two for each level of pairs.
     """
-    a = _trimmed(np.abs(np.asarray(coefficients, np.float64)))
-    x = np.abs(np.asarray(points, np.float64))
+    a = _trimmed(np.asarray(coefficients, np.float64))
     n = max(a.size, 1)
     roundings = n + machine.side + 2 * math.ceil(math.log2(max(n / machine.side, 1))) + 4
-    u = 2.0**-53
-    gamma = roundings * u / (1 - roundings * u)
-    with np.errstate(over="ignore", invalid="ignore"):
-        mass = np.zeros(x.shape)
-        for coefficient in a[::-1]:
-            mass = mass * x + coefficient
-        # Each operation may lose half of 2^-1074, which later powers of |x| > 1 enlarge.
-        tiny = 2.0**-1074 * n * (float(a.sum()) + 2 * np.maximum(x, 1) ** (n - 1))
-        bound = (gamma * mass + tiny) * (1 + 4 * n * u)
-    return np.where(np.isfinite(bound), bound, np.inf)
+    return polynomial_error_bound(a, np.asarray(points, np.float64), roundings, get_format("binary64"))
 
 
 def polynomial_bound(machine: MachineLike, n: int, points: int) -> float:

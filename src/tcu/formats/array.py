@@ -20,6 +20,7 @@ from tcu.formats.scalar import OVERFLOWS, ROUNDINGS, Overflow, Rounding
 
 __all__ = [
     "check_in_memory",
+    "check_unmasked",
     "decode_array",
     "encode_array",
     "holds_integers",
@@ -208,6 +209,12 @@ def is_masked(x: object) -> bool:
     """Whether x is a masked array; numpy.ma is only met, for loading it takes 50 ms."""
     ma = sys.modules.get("numpy.ma")
     return ma is not None and isinstance(x, ma.MaskedArray)
+
+
+def check_unmasked(x: object, name: str) -> None:
+    """Raises DtypeError for a masked array, of which other functions would read what is masked, too."""
+    if is_masked(x):
+        raise DtypeError(f"{name} is a masked array: fill it first, with {name}.filled(0)")
 
 
 def holds_integers(x: Any) -> bool:

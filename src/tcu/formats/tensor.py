@@ -18,6 +18,7 @@ __all__ = [
     "check_data",
     "check_dense",
     "check_memory",
+    "check_no_gradient",
     "check_tensor",
     "host_view",
     "is_tensor",
@@ -73,8 +74,7 @@ def plain_view(x: Any, name: str) -> npt.NDArray[Any]:
 def matrix_view(x: Any, name: str) -> npt.NDArray[Any]:
     """The same of a tensor for :func:`tcu.mma`, which has no gradient."""
     check_data(x, name)
-    if x.requires_grad:
-        raise ParameterError(f"{name} wants a gradient, which tcu.mma does not have: pass {name}.detach()")
+    check_no_gradient(x, name, "tcu.mma")
     return operand_view(x, name)
 
 
@@ -143,6 +143,12 @@ def check_data(x: Any, name: str) -> None:
             f"torch.zeros({name}.shape, dtype={name}.dtype), or ask the operators of torch.ops.tcu for the "
             "result's shape and dtype alone"
         )
+
+
+def check_no_gradient(x: Any, name: str, function: str) -> None:
+    """Raises ParameterError for a tensor that wants a gradient, of a function that has none."""
+    if x.requires_grad:
+        raise ParameterError(f"{name} wants a gradient, which {function} does not have: pass {name}.detach()")
 
 
 def check_memory(x: Any, name: str) -> None:

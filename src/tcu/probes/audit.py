@@ -21,7 +21,7 @@ import numpy.typing as npt
 from tcu.engines.host.matmul import as_operand, factor, finished
 from tcu.engines.host.planned import encoded
 from tcu.errors import DtypeError, ParameterError, ShapeError
-from tcu.formats.array import check_in_memory, is_masked, lives_on_gpu, whole_number
+from tcu.formats.array import check_in_memory, check_unmasked, lives_on_gpu, whole_number
 from tcu.formats.format import Format, format_of, get_format, named_format
 from tcu.formats.tensor import check_data, check_dense, is_tensor, operand_view
 from tcu.model.mma import multiply_in_chunks
@@ -262,8 +262,7 @@ class _Array:
             self._array = given.detach()
             self.format = named_format(given.dtype)
         else:
-            if is_masked(given):
-                raise DtypeError(f"{name} is a masked array: fill it first, with {name}.filled(0)")
+            check_unmasked(given, name)
             check_in_memory(given, name)
             if lives_on_gpu(given):
                 raise ParameterError(

@@ -8,12 +8,12 @@ from typing import Any, Literal
 import numpy as np
 
 from tcu.errors import ParameterError, ShapeError
-from tcu.formats.array import check_in_memory, lives_on_gpu
 from tcu.formats.tensor import is_tensor
 from tcu.ops.fft import complex_dtype, real_format
 from tcu.plan.fft import convolution_length
 from tcu.surfaces.fft import error_bound
 from tcu.surfaces.fft_arrays import axis_of, conjugate, namespace, taken, transformed
+from tcu.surfaces.one_library import cast, is_whole, of_one_library
 
 __all__ = ["convolve", "correlate"]
 
@@ -78,9 +78,9 @@ def correlate(x: Any, y: Any, mode: Mode = "valid", axis: int = -1) -> Any:
 def _run(x: Any, y: Any, mode: Any, axis: Any, *, mirrored: bool) -> Any:
     if mode not in _MODES:
         raise ParameterError(f"mode={mode!r}: choose 'full', 'same' or 'valid'")
-    x, y = _of_one_library(x, y)
+    x, y = of_one_library(x=x, y=y)
     xp = namespace(x)
-    whole = _is_whole(x) and _is_whole(y)
+    whole = is_whole(x) and is_whole(y)
     place = axis_of(axis, max(x.ndim, y.ndim))
     x, y = (xp.moveaxis(each, 0 if each.ndim == 1 else axis_of(axis, each.ndim), -1) for each in (x, y))
     if not (x.shape[-1] and y.shape[-1]):
@@ -97,36 +97,15 @@ def _run(x: Any, y: Any, mode: Any, axis: Any, *, mirrored: bool) -> Any:
     n = _length(sum(counts) - 1)
     if whole:
         _check_exact(counts, (_magnitude(x), _magnitude(y)), n)
-        x, y = _as(x, "float64"), _as(y, "float64")
+        x, y = cast(x, "float64"), cast(y, "float64")
     x, y = _alike(taken(x, wide=True), taken(y, wide=True))
     if mirrored:
         y = xp.flip(conjugate(y) if "complex" in str(y.dtype) else y, (-1,))
     full = _product(xp, x, y, n)
     if whole:
-        full = _as(xp.round(full), "int64")
+        full = cast(xp.round(full), "int64")
     start, length = _part(mode, *counts, mirrored)
     return xp.moveaxis(full[..., start : start + length], -1, place)
-
-
-def _of_one_library(x: Any, y: Any) -> tuple[Any, Any]:
-    for name, each in (("x", x), ("y", y)):
-        check_in_memory(each, name)
-    kinds = [(is_tensor(each), not is_tensor(each) and lives_on_gpu(each)) for each in (x, y)]
-    if kinds[0] != kinds[1]:
-        raise ParameterError(
-            "x and y are of different libraries: make both NumPy arrays, tensors, or arrays on one GPU"
-        )
-    return (x, y) if any(kinds[0]) else (np.asarray(x), np.asarray(y))
-
-
-def _is_whole(x: Any) -> bool:
-    if is_tensor(x):
-        return not (x.is_floating_point() or x.is_complex())
-    return np.dtype(x.dtype).kind in "biu"
-
-
-def _as(x: Any, name: str) -> Any:
-    return x.to(getattr(namespace(x), name)) if is_tensor(x) else x.astype(name)
 
 
 def _alike(x: Any, y: Any) -> tuple[Any, Any]:
@@ -138,7 +117,7 @@ def _alike(x: Any, y: Any) -> tuple[Any, Any]:
         name = "float64" if wide else "float32"
     known = ("float32", "float64", "complex64", "complex128")
     first, second = (
-        _as(each, name) if given in known else each for each, given in zip((x, y), names, strict=True)
+        cast(each, name) if given in known else each for each, given in zip((x, y), names, strict=True)
     )
     return first, second
 

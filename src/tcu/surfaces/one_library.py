@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tcu.errors import ParameterError
-from tcu.formats.array import check_in_memory, lives_on_gpu
+from tcu.formats.array import check_in_memory, check_unmasked, lives_on_gpu
 from tcu.formats.tensor import is_tensor
 
-__all__ = ["as_array", "library_of"]
+__all__ = ["as_array", "cast", "is_whole", "library_of", "of_one_library"]
 
 
 def library_of(arrays: Mapping[str, Any], mixed: str) -> Any:
@@ -32,3 +32,31 @@ def library_of(arrays: Mapping[str, Any], mixed: str) -> Any:
 def as_array(x: Any) -> Any:
     """A tensor as it is, and anything else as NumPy reads it."""
     return x if is_tensor(x) else np.asarray(x)
+
+
+def of_one_library(**arrays: Any) -> tuple[Any, ...]:
+    """Two arrays of NumPy, of PyTorch, or of another library in a GPU's memory; what is none of them, as NumPy reads it.
+
+    Raises ParameterError and DtypeError, which name them.
+    """
+    for name, each in arrays.items():
+        check_in_memory(each, name)
+        check_unmasked(each, name)
+    kinds = {(is_tensor(each), not is_tensor(each) and lives_on_gpu(each)) for each in arrays.values()}
+    if len(kinds) > 1:
+        raise ParameterError(
+            f"{' and '.join(arrays)} are of different libraries: make both NumPy arrays, tensors, or arrays on one GPU"
+        )
+    return tuple(arrays.values()) if any(kinds.pop()) else tuple(map(np.asarray, arrays.values()))
+
+
+def is_whole(x: Any) -> bool:
+    """Whether its numbers are integers or truth values."""
+    if is_tensor(x):
+        return not (x.is_floating_point() or x.is_complex())
+    return np.dtype(x.dtype).kind in "biu"
+
+
+def cast(x: Any, name: str) -> Any:
+    """The array in another dtype, of a name that NumPy and PyTorch share; itself if it has that already."""
+    return x.to(getattr(sys.modules["torch"], name)) if is_tensor(x) else x.astype(name, copy=False)

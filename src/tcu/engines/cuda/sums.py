@@ -190,9 +190,9 @@ def _exact_launch(
     return Launch(recipe, gpu)
 
 
-def home_of(arrays: Sequence[Any], out: Any = None) -> tuple[Library, int]:
-    """The library and the GPU that all arrays belong to."""
-    labels = ["x", "y"][: len(arrays)]
+def home_of(arrays: Sequence[Any], out: Any = None, names: str = "xy") -> tuple[Library, int]:
+    """The library and the GPU that all arrays belong to; ``names``: theirs."""
+    labels = [*names[: len(arrays)]]
     if out is not None:
         arrays, labels = [*arrays, out], [*labels, "out"]
     libraries = [library_of(x) for x in arrays]

@@ -1,0 +1,75 @@
+"""The kernels of polynomials' values, by the plan of :mod:`tcu.plan.polyval`."""
+
+from __future__ import annotations
+
+from tcu.formats.format import Format
+from tcu.gpu.device import Gpu
+from tcu.gpu.launch import OTHER, OUT, KernelChoice, Recipe, X
+from tcu.gpu.structs import constants, struct
+from tcu.plan.polyval import BLOCK, COLUMNS, ROWS, is_blocked
+
+__all__ = ["MOST_POLYNOMIALS", "polyval_recipe"]
+
+_HORNER_THREADS, _BLOCKED_THREADS, _WARP = 128, 128, 32
+_PER, _TILES = (8, 4, 2, 1), (4, 2, 1)
+"""Points of a thread, and tiles of 8 points of a warp, that kernels are compiled for; the more, the fewer loads of coefficients."""
+_RESIDENT = {2: 4, 1: 6}
+_CHUNK, _GROUP = 1024, 16
+"""Coefficients that threads have at a time, and the most that they load together."""
+MOST_POLYNOMIALS = 65535
+"""Of a launch, the most rows of blocks that a grid has."""
+CONSTANTS = constants(
+    ROWS=ROWS, COLUMNS=COLUMNS, BLOCK=BLOCK, CHUNK=_CHUNK,
+    HORNER_THREADS=_HORNER_THREADS, BLOCKED_THREADS=_BLOCKED_THREADS,
+)  # fmt: skip
+
+
+Polyval = struct("Polyval", """
+    const u64* a;
+    const u64* x;
+    u64* out;            // polynomials × points, contiguous
+    i64 a_step, a_stride, x_step;  // from coefficient to coefficient, polynomial to polynomial, point to point
+    i64 n, points;
+""")  # fmt: skip
+
+
+def polyval_recipe(
+    n: int, polynomials: int, points: int, steps: tuple[int, int, int], work: Format, gpu: Gpu
+) -> Recipe:  # fmt: skip
+    """At most MOST_POLYNOMIALS of n coefficients at the points, none of these numbers 0; ``steps``: a_step, a_stride and x_step.
+
+    What a call gives as x is the coefficients, and as what goes with it the points.
+    """
+    blocked = is_blocked(n, work.name)
+    threads = _BLOCKED_THREADS if blocked else _HORNER_THREADS
+    # As many points at once as leave every multiprocessor something to do, and few twice as much as others.
+    least = gpu.multiprocessors * 3 // 2
+    for each in _TILES if blocked else _PER:
+        blocks = -(-points // (each * (threads // _WARP * 8 if blocked else threads)))
+        if blocks * polynomials >= least:
+            break
+    macros: dict[str, object] = {
+        "NUMBER": "double" if work.name == "binary64" else "float", "STRIDED": int((steps[0], steps[2]) != (1, 1)),
+    }  # fmt: skip
+    if blocked:
+        macros |= {
+            "TILES": each,
+            "RESIDENT": _resident(each, -(-blocks * polynomials // gpu.multiprocessors)),
+        }
+    else:
+        macros |= {"PER": each, "LOOPS": int(n > _CHUNK - _GROUP)}
+    problem = Polyval(0, 0, 0, *steps, n, points)
+    return Recipe((
+        KernelChoice("polyval", macros, blocks, threads, problem, {"a": X, "x": OTHER, "out": OUT},
+                     entry="blocked" if blocked else "horner", more=polynomials),
+    ))  # fmt: skip
+
+
+def _resident(tiles: int, blocks: int) -> int:
+    """Blocks of threads that a multiprocessor has at a time, of all that it gets.
+
+    Of four tiles, three have an eighth more done in the same time than two, where they all are there; a last one alone has less.
+    """
+    if tiles != 4:
+        return _RESIDENT[tiles]
+    return min((3, 2), key=lambda each: -(-blocks // each) * each * (1 if each == 3 else 9 / 8))

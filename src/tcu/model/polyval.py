@@ -1,0 +1,51 @@
+"""Values of polynomials at many points, by the plan of :mod:`tcu.plan.polyval`, on all cores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.formats.format import format_of
+from tcu.model import threads
+from tcu.model.compiled import load
+from tcu.plan.polyval import BLOCK, is_blocked
+
+__all__ = ["values"]
+
+_AT_ONCE = 4
+"""Coefficients that two chains take at a time."""
+_GRAIN = 1 << 16
+"""Multiply-adds that are worth a thread."""
+
+
+def values(a: npt.NDArray[Any], x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """(polynomials, points) of coefficients (polynomials, n), n from 1 on, and a line of points, of one format."""
+    kernels = load("polyval_kernels")
+    count, n = a.shape
+    in_blocks = is_blocked(n, format_of(x.dtype).name)
+    whole = BLOCK if in_blocks else _AT_ONCE
+    rows = np.zeros((count, -(-n // whole) * whole), x.dtype)
+    rows[:, :n] = a
+    points, out = np.ascontiguousarray(x), np.empty((count, x.size), x.dtype)
+
+    def work(piece: tuple[int, tuple[int, int]]) -> None:
+        row, (first, last) = piece
+        if in_blocks:
+            kernels.blocked(rows[row], n, points[first:last], out[row, first:last])
+        else:
+            kernels.horner(rows[row], n, points[first:last], out[row, first:last])
+
+    pieces = threads.split(x.size, max(1, _GRAIN // n))
+    for _ in threads.in_order(work, [(row, piece) for row in range(count) for piece in pieces]):
+        pass
+    np.copyto(out, _NAN[out.dtype], where=np.isnan(out))
+    return out
+
+
+_NAN: dict[Any, Any] = {
+    np.dtype(np.float32): np.uint32(0x7FFFFFFF).view(np.float32),
+    np.dtype(np.float64): np.uint64(0x7FFFFFFFFFFFFFFF).view(np.float64),
+}
+"""Every NaN is the one with all fraction bits set."""
