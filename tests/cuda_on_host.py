@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import math
 import platform
 import re
 import shutil
@@ -372,9 +373,10 @@ class HostLibrary:
         return 0
 
     def empty(self, like: Any, shape: tuple[int, ...], dtype: Any, ordinal: int) -> tuple[Any, int]:
-        raw = np.full(np.prod(shape) * dtype.itemsize + 16, 0xFF, np.uint8)
+        size = math.prod(shape) * dtype.itemsize
+        raw = np.full(size + 16, 0xFF, np.uint8)
         start = -raw.ctypes.data % 16
-        array = raw[start : start + int(np.prod(shape)) * dtype.itemsize].view(dtype).reshape(shape)
+        array = raw[start : start + size].view(dtype).reshape(shape)
         return array, array.ctypes.data
 
     def plain(self, array: Any) -> tuple[int, int, Any] | None:

@@ -69,7 +69,7 @@ def test_two_chains(host: HostGpu, per: int, n: int, dtype: Any, monkeypatch: py
 
 @pytest.mark.slow(6)
 @pytest.mark.parametrize("tiles", [1, 2, 4])
-@pytest.mark.parametrize("n", [512, 513, 576, 577, 1024, 1100, 2500])
+@pytest.mark.parametrize("n", [576, 577, 640, 1024, 1025, 1100, 2500])
 def test_blocks(host: HostGpu, tiles: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(polyval, "_TILES", (tiles,))
     c, x = numbers(n, 32 * tiles + 9, np.float64)
@@ -106,17 +106,10 @@ def test_planted_changes_are_seen(host: HostGpu, entry: str, n: int, change: tup
     assert not alike(found(host, c[None], x), wanted(c[None], x))
 
 
-class Library(HostLibrary):
-    name = "CuPy"
-
-    def ordered(self, array: Any, order: tuple[int, ...]) -> Any:
-        return array.transpose(order).copy()
-
-
 @pytest.fixture
 def by_engine(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> Iterator[HostGpu]:
     """Arrays of NumPy stand for a GPU's."""
-    library = Library()
+    library = HostLibrary()
     monkeypatch.setattr(engine, "home_of", lambda arrays, names: (library, 0))
     monkeypatch.setattr(engine, "current", lambda ordinal: nullcontext())
     monkeypatch.setattr(engine, "find_gpu", lambda ordinal: host.gpu)
@@ -131,14 +124,14 @@ def test_arrays_of_every_layout(by_engine: HostGpu) -> None:
     for points in (x, x[0, 0], x.T, x[::2, ::2], x[:, 1], x[:0], np.broadcast_to(x[0, 0], (3, 2))):
         for coefficients in (c, c[:, 0, 0], c[::-1], c[::5, :, ::2], c.transpose(0, 2, 1), c[:1], c[:, :0]):
             for dtype in (np.float64, np.float32):
-                p, a = (each.astype(dtype, copy=False) for each in (points, coefficients))
-                assert alike(engine.polyval(p, a), tcu.polyval(p, a))
+                p, a = (np.asarray(each, dtype) for each in (points, coefficients))
+                assert engine.polyval(p, a).tobytes() == tcu.polyval(p, a).tobytes()
 
 
 def test_more_polynomials_than_a_launch_takes(by_engine: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "MOST_POLYNOMIALS", 3)
     c, x = np.random.default_rng(1).standard_normal((4, 7)), np.linspace(-1, 1, 5)
-    assert alike(engine.polyval(x, c), tcu.polyval(x, c))
+    assert engine.polyval(x, c).tobytes() == tcu.polyval(x, c).tobytes()
     assert by_engine.launches == ["horner"] * 3
 
 
@@ -152,7 +145,7 @@ def test_a_recipe_fills_the_gpu() -> None:
             0
         ]
 
-    for points, per in ((1, 1), (1 << 15, 1), (1 << 16, 2), (1 << 17, 4), (1 << 20, 8)):
+    for points, per in ((1, 1), (1 << 14, 1), (1 << 15, 2), (1 << 16, 4), (1 << 20, 8)):
         kernel = chosen(64, 1, points)
         assert (kernel.macros["PER"], kernel.blocks) == (per, -(-points // (128 * per)))
     assert chosen(64, 16, 1 << 16).macros["PER"] == 8

@@ -42,8 +42,8 @@ def polyval_recipe(
     """
     blocked = is_blocked(n, work.name)
     threads = _BLOCKED_THREADS if blocked else _HORNER_THREADS
-    # As many points at once as leave every multiprocessor something to do, and few twice as much as others.
-    least = gpu.multiprocessors * 3 // 2
+    # As many points at once as leave nearly every multiprocessor something to do; of the unit, and few twice as much as others.
+    least = gpu.multiprocessors * 3 // (2 if blocked else 4)
     for each in _TILES if blocked else _PER:
         blocks = -(-points // (each * (threads // _WARP * 8 if blocked else threads)))
         if blocks * polynomials >= least:

@@ -24,7 +24,7 @@ def polyval(x: Any, c: Any) -> Any:
     """c[0] + c[1]·x + c[2]·x² + ... at every point x, with the same bits on every CPU and every GPU.
 
     The conventions are those of ``numpy.polynomial.polynomial.polyval``.  Each value depends on its point and its polynomial
-    alone: Horner's rule by fused multiply-adds, or of 512 and more coefficients of float64 chains of the unit's MMAs, which
+    alone: Horner's rule by fused multiply-adds, or of 576 and more coefficients of float64 chains of the unit's MMAs, which
     on an H100 take half of Horner's time (:mod:`tcu.plan.polyval` says every operation).
 
     Parameters
