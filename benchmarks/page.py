@@ -143,6 +143,12 @@ def _compared(name: str, document: Document) -> Iterator[Point]:
             what = f"tcu.{_of_rows(row)}, {row['dtype']}, rows of {row['length']:,}"
             yield Point(name, what, row["tb_per_s"], row["peer_tb_per_s"], f"torch, {row['peer']}")
         return
+    if name == "gpu-polynomials":
+        for row in figures["polynomials"]:
+            what = f"tcu.polyval, {row['dtype']}, {row['n']:,} coefficients at {row['points']:,} points"
+            rates = (2e-6 * row["n"] * row["points"] / row[f"{who}microseconds"] for who in ("", "horner_"))
+            yield Point(name, what, *rates, "Horner's rule")
+        return
     for point in figures.get("points", []):
         if "kind" in point:
             speeds = {who: row.get("tb_per_s", 0.0) for who, row in point["participants"].items()}
@@ -636,6 +642,34 @@ def _slots(point: Document) -> str:
     return f"{point['n']:,} × {point['columns']:,} → {point['slots']:,}"
 
 
+def polynomials(found: dict[str, Document]) -> Iterator[str]:
+    document = found["gpu-polynomials"]
+    yield from (origin("gpu-polynomials", document), "")
+    yield from (
+        "Microseconds of a kernel, in a CUDA graph, and of a call from Python.  The peer is Horner's rule with everything in registers, in the "
+        "fastest of 16 shapes. Share is of what the cores do by NVIDIA's data sheet, 34 TFLOP/s of binary64 and 67 of binary32; of "
+        "binary64 the unit does 67, which from 576 coefficients on takes part.", "",
+    )  # fmt: skip
+    rows = [
+        (
+            row["dtype"], f"{row['n']:,}", f"{row['points']:,}", f"{row['microseconds']:,.1f}", f"{row['horner_microseconds']:,.1f}",
+            f"{row['over_horner']:.2f}", f"{row['share_of_cores']:.0%}", f"{row['call_microseconds']:,.0f}",
+        )
+        for row in document["figures"]["polynomials"]
+    ]  # fmt: skip
+    header = (
+        "numbers",
+        "coefficients",
+        "points",
+        "tcu",
+        "Horner",
+        "Horner's time / tcu's",
+        "share of the cores",
+        "a call of tcu",
+    )
+    yield from (*table(header, rows), "")
+
+
 def transforms(found: dict[str, Document]) -> Iterator[str]:
     document = found["gpu-fft"]
     yield from (origin("gpu-fft", document), "")
@@ -824,13 +858,14 @@ SEGMENTS = tuple(
 """Files of gpu_segments.py, in full size and for fewer numbers in all."""
 
 SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[dict[str, Document]], Iterator[str]]], ...] = (
-    ("Where a peer is faster", (*SEGMENTS, "gpu-sum", "gpu-matmul", "gpu-grouped", "gpu-row-functions", "gpu-index-sums", "gpu-fft", "gpu-machine"), faster_peers),
+    ("Where a peer is faster", (*SEGMENTS, "gpu-sum", "gpu-matmul", "gpu-grouped", "gpu-row-functions", "gpu-index-sums", "gpu-fft", "gpu-polynomials", "gpu-machine"), faster_peers),
     ("Sums on a GPU", ("gpu-sum",), sums),
     ("Products of matrices on a GPU", ("gpu-matmul",), product_rates),
     ("Products of segments of rows on a GPU", ("gpu-grouped",), grouped_rates),
     ("Functions of rows on a GPU", ("gpu-row-functions",), row_functions),
     ("Training steps of a decoder on a GPU", ("gpu-decoder",), decoder),
     ("Sums by index on a GPU", ("gpu-index-sums",), index_sums),
+    ("Polynomials on a GPU", ("gpu-polynomials",), polynomials),
     ("Fourier transforms on a GPU", ("gpu-fft",), transforms),
     ("Long integers on a GPU", ("gpu-integers",), long_integers),
     ("Python's integers on a CPU", ("cpu-integers",), python_integers),

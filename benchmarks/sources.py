@@ -49,6 +49,7 @@ MEASURED = {
     "gpu-grouped": kernels_of("matmul", "matmul_mma", "matmul_tall", "tensor_copy", "offsets"),
     "gpu-index-sums": kernels_of("index_sums", "exact_segments"),
     "gpu-fft": kernels_of("fft"),
+    "gpu-polynomials": kernels_of("polyval"),
     "gpu-integers": kernels_of("limbs", "ntt", "modular_powers"),
     "gpu-row-functions": kernels_of("exponentials", "norms", "cross_entropy", "moments"),
     "gpu-distributed": kernels_of("sums", "merge"),

@@ -193,18 +193,27 @@ def test_peers_that_are_faster_at_whole_sums_and_products_are_in_the_first_table
     points = [
         {"dtype": "float32", "n": 100, "columns": 1, "slots": 8, "indices": "even", "participants": times}
     ]
+    values = [
+        {"dtype": "float64", "n": 100, "points": 10**4, "microseconds": 2.0, "horner_microseconds": 1.5, "over_horner": 0.75,
+         "share_of_cores": 0.03, "call_microseconds": 20.0}
+    ]  # fmt: skip
     documents = {
         "gpu-row-functions": {"figures": {"rows": rows}},
         "gpu-index-sums": {"figures": {"points": points}},
+        "gpu-polynomials": {"figures": {"polynomials": values}},
     }
-    assert list(module.faster_peers(documents))[-2:] == [
+    assert list(module.faster_peers(documents))[-3:] == [
         "| tcu.index_sum, float32, 100 × 1 → 8, even | 1.00 | 4.00 | torch, atomics | `gpu-index-sums.json` | 0.25 |",
         "| tcu.softmax, float32, rows of 1,000 | 1.00 | 2.00 | torch, eager | `gpu-row-functions.json` | 0.50 |",
+        "| tcu.polyval, float64, 100 coefficients at 10,000 points | 1.00 | 1.33 | Horner's rule | `gpu-polynomials.json` | 0.75 |",
     ]
     of_a_run = {"machine": {"gpu": "a GPU"}, "date": "2026-01-01", "command": "a command"}
     documents = {name: {**of_a_run, **each} for name, each in documents.items()}
     assert (
         list(module.row_functions(documents))[-2] == "| float32 | 1,000 | softmax | 1.00 (0.50) | 2.00 | – |"
+    )
+    assert (
+        list(module.polynomials(documents))[-2] == "| float64 | 100 | 10,000 | 2.0 | 1.5 | 0.75 | 3% | 20 |"
     )
     backward = {**rows[0], "direction": "backward", "state": "just produced", "peer": "torch.compile"}
     documents["gpu-row-functions"]["figures"] = {"rows": [*rows, backward]}

@@ -11,7 +11,8 @@ from tcu.plan.polyval import BLOCK, COLUMNS, ROWS, is_blocked
 __all__ = ["MOST_POLYNOMIALS", "polyval_recipe"]
 
 _HORNER_THREADS, _BLOCKED_THREADS, _WARP = 128, 128, 32
-_PER, _TILES = (8, 4, 2, 1), (4, 2, 1)
+_PER = {"binary32": (8, 4, 2, 1), "binary64": (4, 2, 1)}
+_TILES = (4, 2, 1)
 """Points of a thread, and tiles of 8 points of a warp, that kernels are compiled for; the more, the fewer loads of coefficients."""
 _RESIDENT = {2: 4, 1: 6}
 _CHUNK, _GROUP = 1024, 16
@@ -42,9 +43,9 @@ def polyval_recipe(
     """
     blocked = is_blocked(n, work.name)
     threads = _BLOCKED_THREADS if blocked else _HORNER_THREADS
-    # As many points at once as leave nearly every multiprocessor something to do; of the unit, and few twice as much as others.
-    least = gpu.multiprocessors * 3 // (2 if blocked else 4)
-    for each in _TILES if blocked else _PER:
+    # As many points at once as leave nearly every multiprocessor something to do; of binary64, whose cores are few, all of them.
+    least = gpu.multiprocessors * 3 // (2 if work.name == "binary64" else 4)
+    for each in _TILES if blocked else _PER[work.name]:
         blocks = -(-points // (each * (threads // _WARP * 8 if blocked else threads)))
         if blocks * polynomials >= least:
             break

@@ -25,6 +25,8 @@ from tcu.plan.plan import Plan as Plan
 from tcu.plan.plan import granularity as granularity
 from tcu.plan.plan import output_length as output_length
 from tcu.plan.plan import tile_order as tile_order
+from tcu.plan.polyval import polynomial_error_bound as polynomial_error_bound
+from tcu.plan.polyval import polyval_error_bound as polyval_error_bound
 from tcu.plan.scan import ScanPlan as ScanPlan
 from tcu.plan.scan import make_scan_plan as make_scan_plan
 from tcu.plan.segmented import SEGMENTED as SEGMENTED

@@ -56,8 +56,8 @@ __device__ inline NUMBER by_horner(const Polyval& p, const NUMBER* a, NUMBER x) 
 }
 
 #ifdef PER
-// With fewer registers than four blocks leave, the compiler squares points again in every turn, which took an eighth longer.
-extern "C" __global__ void __launch_bounds__(HORNER_THREADS, 4) horner(const __grid_constant__ Polyval p) {
+// Left alone, the compiler saves more registers than that, and squares points again in every turn: that took an eighth longer.
+extern "C" __global__ void __launch_bounds__(HORNER_THREADS, 8) horner(const __grid_constant__ Polyval p) {
     __shared__ Vector chunk[CHUNK / WIDE + GROUP];
     const NUMBER* const a = reinterpret_cast<const NUMBER*>(p.a) + blockIdx.y * p.a_stride;
     const i64 first = static_cast<i64>(blockIdx.x) * (HORNER_THREADS * PER) + threadIdx.x;
