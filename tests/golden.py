@@ -691,7 +691,7 @@ def of_transforms() -> Iterator[Case]:
 
 def of_polynomials() -> Iterator[Case]:
     """(coefficients, points), around every border of the plan."""
-    lengths = (1, 2, 3, 9, *around(64, 512, 576, 768, 1024), 3000, 16385)
+    lengths = (1, 2, 3, 9, *around(64, 80, 512, 576, 640, 1024), 3000, 16385)
     for dtype in ("binary32", "binary64"):
         yield case("polyval", "polyval", dtype, "ordinary", [(n, 77) for n in lengths])
         for kind in ("special", "wide"):

@@ -351,7 +351,7 @@ OTHERWISE = {
         "of whole numbers, whose products are the same by any of them; tests of long integers have the definition of transforms",
     ),
     **dict.fromkeys(
-        ("polyval.BLOCK", "polyval.BLOCKED_FROM", "polyval.COLUMNS", "polyval.ROWS"),
+        ("polyval.BLOCK", "polyval.BLOCKED_FROM", "polyval.CHAINED_FROM", "polyval.COLUMNS", "polyval.ROWS"),
         "Numba compiles it in, so that a change for a moment reaches nothing; tests/test_polyval.py has the definition",
     ),
     "ntt._MOST": "a limit of what may be asked for",

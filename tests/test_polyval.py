@@ -20,7 +20,7 @@ import tcu
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.plan.polyval import BLOCKED_FROM, is_blocked
 
-LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 63, 64, 65, 511, 512, 513, 575, 576, 577, 1023, 1024, 1025, 1601)
+LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 63, 79, 80, 81, 511, 575, 576, 577, 640, 1023, 1024, 1025, 1601)
 DTYPES = (np.float64, np.float32)
 
 
@@ -40,6 +40,13 @@ def fma(x: float, y: float, z: float, dtype: Any) -> float:
 
 def times(x: float, y: float, dtype: Any = np.float64) -> float:
     return rounded(Fraction(x) * Fraction(y), dtype)
+
+
+def in_one_chain(a: list[float], x: float, dtype: Any) -> float:
+    total = 0.0
+    for each in reversed(a):
+        total = fma(total, x, each, dtype)
+    return total
 
 
 def in_two_chains(a: list[float], x: float, dtype: Any) -> float:
@@ -117,7 +124,8 @@ def test_every_operation_is_the_plans(dtype: Any, n: int) -> None:
     if is_blocked(n, "binary64" if dtype == np.float64 else "binary32"):
         wanted = [in_blocks(a, each) for each in x.tolist()]
     else:
-        wanted = [in_two_chains(a, each, dtype) for each in x.tolist()]
+        chain = in_one_chain if n < 80 else in_two_chains
+        wanted = [chain(a, each, dtype) for each in x.tolist()]
     assert found.tolist() == wanted
 
 

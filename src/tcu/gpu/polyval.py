@@ -6,13 +6,12 @@ from tcu.formats.format import Format
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import OTHER, OUT, KernelChoice, Recipe, X
 from tcu.gpu.structs import constants, struct
-from tcu.plan.polyval import BLOCK, COLUMNS, ROWS, is_blocked
+from tcu.plan.polyval import BLOCK, COLUMNS, ROWS, chains, is_blocked
 
 __all__ = ["MOST_POLYNOMIALS", "polyval_recipe"]
 
 _HORNER_THREADS, _BLOCKED_THREADS, _WARP = 128, 128, 32
-_PER = {"binary32": (8, 4, 2, 1), "binary64": (4, 2, 1)}
-_TILES = (4, 2, 1)
+_PER, _TILES = (8, 4, 2, 1), (4, 2, 1)
 """Points of a thread, and tiles of 8 points of a warp, that kernels are compiled for; the more, the fewer loads of coefficients."""
 _RESIDENT = {2: 4, 1: 6}
 _CHUNK, _GROUP = 1024, 16
@@ -43,9 +42,9 @@ def polyval_recipe(
     """
     blocked = is_blocked(n, work.name)
     threads = _BLOCKED_THREADS if blocked else _HORNER_THREADS
-    # As many points at once as leave nearly every multiprocessor something to do; of binary64, whose cores are few, all of them.
-    least = gpu.multiprocessors * 3 // (2 if work.name == "binary64" else 4)
-    for each in _TILES if blocked else _PER[work.name]:
+    # As many points at once as leave nearly every multiprocessor something to do; by the unit, all of them.
+    least = gpu.multiprocessors * 3 // (2 if blocked else 4)
+    for each in _TILES if blocked else _PER:
         blocks = -(-points // (each * (threads // _WARP * 8 if blocked else threads)))
         if blocks * polynomials >= least:
             break
@@ -58,7 +57,7 @@ def polyval_recipe(
             "RESIDENT": _resident(each, -(-blocks * polynomials // gpu.multiprocessors)),
         }
     else:
-        macros |= {"PER": each, "LOOPS": int(n > _CHUNK - _GROUP)}
+        macros |= {"PER": each, "CHAINS": chains(n), "LOOPS": int(n > _CHUNK - _GROUP)}
     problem = Polyval(0, 0, 0, *steps, n, points)
     return Recipe((
         KernelChoice("polyval", macros, blocks, threads, problem, {"a": X, "x": OTHER, "out": OUT},

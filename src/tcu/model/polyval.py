@@ -10,21 +10,22 @@ import numpy.typing as npt
 from tcu.formats.format import format_of
 from tcu.model import threads
 from tcu.model.compiled import load
-from tcu.plan.polyval import BLOCK, is_blocked
+from tcu.plan.polyval import BLOCK, chains, is_blocked
 
 __all__ = ["values"]
 
 _AT_ONCE = 4
-"""Coefficients that two chains take at a time."""
+"""Coefficients that chains take at a time."""
 _GRAIN = 1 << 16
 """Multiply-adds that are worth a thread."""
 
 
 def values(a: npt.NDArray[Any], x: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """(polynomials, points) of coefficients (polynomials, n), n from 1 on, and a line of points, of one format."""
-    kernels = load("polyval_kernels")
     count, n = a.shape
     in_blocks = is_blocked(n, format_of(x.dtype).name)
+    name = "blocked" if in_blocks else "one_chain" if chains(n) == 1 else "two_chains"
+    kernel = getattr(load("polyval_kernels"), name)
     whole = BLOCK if in_blocks else _AT_ONCE
     rows = np.zeros((count, -(-n // whole) * whole), x.dtype)
     rows[:, :n] = a
@@ -32,10 +33,7 @@ def values(a: npt.NDArray[Any], x: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
     def work(piece: tuple[int, tuple[int, int]]) -> None:
         row, (first, last) = piece
-        if in_blocks:
-            kernels.blocked(rows[row], n, points[first:last], out[row, first:last])
-        else:
-            kernels.horner(rows[row], n, points[first:last], out[row, first:last])
+        kernel(rows[row], n, points[first:last], out[row, first:last])
 
     pieces = threads.split(x.size, max(1, _GRAIN // n))
     for _ in threads.in_order(work, [(row, piece) for row in range(count) for piece in pieces]):

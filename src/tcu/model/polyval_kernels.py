@@ -16,7 +16,7 @@ from tcu.model.kernels import _compiled
 from tcu.plan import polyval as plan
 from tcu.plan.polyval import BLOCK, COLUMNS, ROWS
 
-__all__ = ["blocked", "horner"]
+__all__ = ["blocked", "one_chain", "two_chains"]
 
 _FINGERPRINT = zlib.crc32(b"".join(Path(each.__file__).read_bytes() for each in (elementary, plan)))
 _POINTS = 64
@@ -36,13 +36,27 @@ def finish(a, n, x, out):
             out[p] = y
 
 
-def _build_horner(fingerprint):
+def _build_one_chain(fingerprint):
     @_compiled
-    def horner(a, n, x, out):
-        """out = the value at x of a[0] + a[1]·x + ..., n of one format, by Horner's rule in x², for odd and for even powers.
+    def one_chain(a, n, x, out):
+        """out = the value at x of a[0] + a[1]·x + ..., n of one format; a has zeros behind them, up to a multiple of 4."""
+        fingerprint  # noqa: B018
+        for first in range(0, x.size, _POINTS):
+            points, values = x[first : first + _POINTS], out[first : first + _POINTS]
+            values[:] = 0
+            for i in range(a.size - 1, 0, -4):
+                for p in range(points.size):
+                    s = fma(fma(values[p], points[p], a[i]), points[p], a[i - 1])
+                    values[p] = fma(fma(s, points[p], a[i - 2]), points[p], a[i - 3])
+        finish(a, n, x, out)
 
-        a has zeros behind them, up to a multiple of 4.
-        """
+    return one_chain
+
+
+def _build_two_chains(fingerprint):
+    @_compiled
+    def two_chains(a, n, x, out):
+        """The same by Horner's rule in x², for odd and for even powers."""
         fingerprint  # noqa: B018
         square, odd, even = np.empty(_POINTS, a.dtype), np.empty(_POINTS, a.dtype), np.empty(_POINTS, a.dtype)
         for first in range(0, x.size, _POINTS):
@@ -58,7 +72,7 @@ def _build_horner(fingerprint):
                 values[p] = fma(odd[p], points[p], even[p])
         finish(a, n, x, out)
 
-    return horner
+    return two_chains
 
 
 def _build_blocked(fingerprint):
@@ -115,5 +129,6 @@ def _build_blocked(fingerprint):
     return blocked
 
 
-horner = _build_horner(_FINGERPRINT)
+one_chain = _build_one_chain(_FINGERPRINT)
+two_chains = _build_two_chains(_FINGERPRINT)
 blocked = _build_blocked(_FINGERPRINT)

@@ -2,8 +2,10 @@
 
 It depends on n, the format and x alone.  Every operation is one of IEEE 754, rounded to nearest.
 
-*In two chains*, for binary32 and for fewer than ``BLOCKED_FROM`` coefficients: Horner's rule in x², for even powers and for odd ones,
-s = 0, then s = fma(s, x·x, a_i); the value is fma(s of the odd, x, s of the even).  One chain waits for its own results on a GPU.
+*In one chain*, for fewer than ``CHAINED_FROM`` coefficients: Horner's rule, s = 0, then s = fma(s, x, a_i).
+
+*In two chains*, for more, of binary32 or fewer than ``BLOCKED_FROM``: Horner's rule in x², for even powers and for odd ones,
+s = 0, then s = fma(s, x·x, a_i); the value is fma(s of the odd, x, s of the even).  One long chain waits for its own results on a GPU.
 
 *In blocks*, for the others: the MMAs of a unit, which are chains of fused multiply-adds, do nearly all of it.
 
@@ -28,13 +30,22 @@ import numpy.typing as npt
 from tcu.formats.format import Format
 
 __all__ = [
-    "BLOCK", "BLOCKED_FROM", "COLUMNS", "ROWS", "is_blocked", "polynomial_error_bound", "polyval_error_bound",
+    "BLOCK", "BLOCKED_FROM", "CHAINED_FROM", "COLUMNS", "ROWS", "chains", "is_blocked", "polynomial_error_bound", "polyval_error_bound",
 ]  # fmt: skip
 
 ROWS, COLUMNS = 16, 32
 BLOCK = ROWS * COLUMNS
 BLOCKED_FROM = 576
 """Coefficients from which blocks are faster on an H100, where 512 fill one and 64 more are a step of the unit."""
+
+
+CHAINED_FROM = 80
+"""Coefficients from which two chains are not slower on an H100: a point has two operations more, and few points wait half as long."""
+
+
+def chains(n: int) -> int:
+    """Of n coefficients that are not taken in blocks."""
+    return 1 if n < CHAINED_FROM else 2
 
 
 def is_blocked(n: int, name: str) -> bool:

@@ -1,7 +1,7 @@
 // Values of polynomials at many points, by the plan of tcu/plan/polyval.py.
 //
-// horner: every thread has PER points, each of two chains, and coefficients come from shared memory, CHUNK at a time, to all of
-// them.
+// horner: every thread has PER points, each of CHAINS chains, and coefficients come from shared memory, CHUNK at a time, to all
+// of them.
 //
 // blocked: a warp has 8·TILES points.  Of each block of coefficients, 16 rows of 32, the columns are multiplied by the powers of
 // x^16, which stay in registers, and what earlier blocks gave, times x^512, is where the chains of the unit begin.
@@ -16,6 +16,7 @@
 //   STRIDED          1: coefficients and points lie a_step and x_step apart; 0: one after another
 // for horner:
 //   PER              points of a thread
+//   CHAINS           1: Horner's rule in x; 2: in x², for odd and for even powers
 //   LOOPS            0: all coefficients, and the zeros in front of them, are at most CHUNK
 // for blocked:
 //   TILES, RESIDENT  of 8 points, of a warp; blocks of threads on a multiprocessor
@@ -33,13 +34,6 @@ using namespace tcu;
 __device__ inline i64 a_step(const Polyval& p) { return STRIDED ? p.a_step : 1; }
 __device__ inline i64 x_step(const Polyval& p) { return STRIDED ? p.x_step : 1; }
 
-struct alignas(16) Vector {
-    NUMBER numbers[16 / sizeof(NUMBER)];
-};
-constexpr int WIDE = 16 / sizeof(NUMBER);
-constexpr int GROUP = 4;  // vectors that are loaded while as many are in use: with two, the compiler left each load no time
-constexpr int UNROLL = sizeof(NUMBER) == 4 ? 2 : 1;  // of binary32 groups take a quarter longer one by one
-
 __device__ inline float not_a_number(float) { return __uint_as_float(0x7FFFFFFF); }
 __device__ inline double not_a_number(double) { return __longlong_as_double(0x7FFFFFFFFFFFFFFF); }
 
@@ -56,8 +50,30 @@ __device__ inline NUMBER by_horner(const Polyval& p, const NUMBER* a, NUMBER x) 
 }
 
 #ifdef PER
-// Left alone, the compiler saves more registers than that, and squares points again in every turn: that took an eighth longer.
-extern "C" __global__ void __launch_bounds__(HORNER_THREADS, 8) horner(const __grid_constant__ Polyval p) {
+struct alignas(16) Vector {
+    NUMBER numbers[16 / sizeof(NUMBER)];
+};
+constexpr int WIDE = 16 / sizeof(NUMBER);
+constexpr int GROUP = 4;  // vectors that are loaded while as many are in use: with two, the compiler left each load no time
+
+// A group of coefficients but the first so many.
+__device__ inline void add(NUMBER (&sums)[CHAINS][PER], const NUMBER (&factor)[PER], const Vector (&group)[GROUP], int skipped) {
+#pragma unroll
+    for (int k = 0; k < GROUP * WIDE; ++k) {
+        if (k < skipped) continue;
+#pragma unroll
+        for (int i = 0; i < PER; ++i) {
+            NUMBER& sum = sums[k % CHAINS][i];
+            sum = fused(sum, factor[i], group[k / WIDE].numbers[k % WIDE]);
+        }
+    }
+}
+
+// Left alone, the compiler saves more registers of binary64 than that, and squares points again in every turn: that took an
+// eighth longer.  Of binary32 it is right.
+constexpr int LEAST_BLOCKS = sizeof(NUMBER) == 8 ? 4 : 1;
+
+extern "C" __global__ void __launch_bounds__(HORNER_THREADS, LEAST_BLOCKS) horner(const __grid_constant__ Polyval p) {
     __shared__ Vector chunk[CHUNK / WIDE + GROUP];
     const NUMBER* const a = reinterpret_cast<const NUMBER*>(p.a) + blockIdx.y * p.a_stride;
     const i64 first = static_cast<i64>(blockIdx.x) * (HORNER_THREADS * PER) + threadIdx.x;
@@ -65,13 +81,13 @@ extern "C" __global__ void __launch_bounds__(HORNER_THREADS, 8) horner(const __g
     const int mine = left < HORNER_THREADS * PER ? static_cast<int>(left) : HORNER_THREADS * PER;
     const NUMBER* const points = reinterpret_cast<const NUMBER*>(p.x) + first * x_step(p);
     NUMBER* const out = reinterpret_cast<NUMBER*>(p.out) + blockIdx.y * p.points + first;
-    NUMBER x[PER], square[PER], odd[PER] = {}, even[PER] = {};
+    NUMBER x[PER], factor[PER], sums[CHAINS][PER] = {};
 #pragma unroll
     for (int i = 0; i < PER; ++i) {
         x[i] = i * HORNER_THREADS < mine ? points[i * HORNER_THREADS * x_step(p)] : 0;
-        square[i] = times(x[i], x[i]);
+        factor[i] = CHAINS == 1 ? x[i] : times(x[i], x[i]);
     }
-    // From the highest coefficient on, behind so many zeros that the last group is full: every vector begins with an odd power.
+    // From the highest coefficient on, behind so many empty places that the last group is full: groups begin with an odd power.
     const int before = static_cast<int>(-p.n & (GROUP * WIDE - 1));
     const i64 places = p.n + before;
     const NUMBER* source = a + (places - 1 - threadIdx.x) * a_step(p);
@@ -82,24 +98,24 @@ extern "C" __global__ void __launch_bounds__(HORNER_THREADS, 8) horner(const __g
         if (LOOPS && done > 0) __syncthreads();
 #pragma unroll 1
         for (int j = threadIdx.x; j < count; j += HORNER_THREADS, source -= HORNER_THREADS * a_step(p))
-            reinterpret_cast<NUMBER*>(chunk)[j] = j >= skipped ? *source : 0;
+            if (j >= skipped) reinterpret_cast<NUMBER*>(chunk)[j] = *source;
         __syncthreads();
         Vector now[GROUP];
 #pragma unroll
         for (int g = 0; g < GROUP; ++g) now[g] = chunk[g];
-#pragma unroll UNROLL
-        for (int j = GROUP; j <= count / WIDE; j += GROUP) {
+        int j = GROUP;
+        if (skipped > 0) {
+            add(sums, factor, now, skipped);
+#pragma unroll
+            for (int g = 0; g < GROUP; ++g) now[g] = chunk[j + g];
+            j += GROUP;
+        }
+#pragma unroll 2
+        for (; j <= count / WIDE; j += GROUP) {
             Vector next[GROUP];  // behind the last ones they are of no use
 #pragma unroll
             for (int g = 0; g < GROUP; ++g) next[g] = chunk[j + g];
-#pragma unroll
-            for (int k = 0; k < GROUP * WIDE; ++k) {
-#pragma unroll
-                for (int i = 0; i < PER; ++i) {
-                    NUMBER& chain = k % 2 ? even[i] : odd[i];
-                    chain = fused(chain, square[i], now[k / WIDE].numbers[k % WIDE]);
-                }
-            }
+            add(sums, factor, now, 0);
 #pragma unroll
             for (int g = 0; g < GROUP; ++g) now[g] = next[g];
         }
@@ -109,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(HORNER_THREADS, 8) horner(const __g
 #pragma unroll
     for (int i = 0; i < PER; ++i) {
         if (i * HORNER_THREADS >= mine) continue;
-        const NUMBER y = fused(odd[i], x[i], even[i]);
+        const NUMBER y = CHAINS == 1 ? sums[0][i] : fused(sums[0][i], x[i], sums[CHAINS - 1][i]);
         out[i * HORNER_THREADS] = y;
         again = again || !is_finite(y);
     }
