@@ -91,6 +91,7 @@ def test_several_polynomials_wherever_they_lie(host: HostGpu, n: int, steps: tup
         ("horner", 90, ("CHAINS == 1 ? x[i] : times(x[i], x[i])", "x[i]")),
         ("horner", 90, ("sums[k % CHAINS][i]", "sums[(k + 1) % CHAINS][i]")),
         ("horner", 70, ("if (k < skipped) continue;", "if (k <= skipped) continue;")),
+        ("horner", 70, ("j >= skipped ? *source : 0", "j > skipped ? *source : 0")),
         ("horner", 70, ("if (!again) return;", "return;")),
         ("blocked", 700, ("w * 4 * ROWS >= count", "(w + 1) * 4 * ROWS >= count")),
         ("blocked", 700, ("w % 2 ? points.step[tile].y : points.step[tile].x", "points.step[tile].x")),

@@ -57,7 +57,7 @@ def polyval_recipe(
             "RESIDENT": _resident(each, -(-blocks * polynomials // gpu.multiprocessors)),
         }
     else:
-        macros |= {"PER": each, "CHAINS": chains(n), "LOOPS": int(n > _CHUNK - _GROUP)}
+        macros |= {"PER": each, "CHAINS": chains(n, work.name), "LOOPS": int(n > _CHUNK - _GROUP)}
     problem = Polyval(0, 0, 0, *steps, n, points)
     return Recipe((
         KernelChoice("polyval", macros, blocks, threads, problem, {"a": X, "x": OTHER, "out": OUT},

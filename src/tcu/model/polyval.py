@@ -23,8 +23,9 @@ _GRAIN = 1 << 16
 def values(a: npt.NDArray[Any], x: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """(polynomials, points) of coefficients (polynomials, n), n from 1 on, and a line of points, of one format."""
     count, n = a.shape
-    in_blocks = is_blocked(n, format_of(x.dtype).name)
-    name = "blocked" if in_blocks else "one_chain" if chains(n) == 1 else "two_chains"
+    fmt = format_of(x.dtype).name
+    in_blocks = is_blocked(n, fmt)
+    name = "blocked" if in_blocks else "one_chain" if chains(n, fmt) == 1 else "two_chains"
     kernel = getattr(load("polyval_kernels"), name)
     whole = BLOCK if in_blocks else _AT_ONCE
     rows = np.zeros((count, -(-n // whole) * whole), x.dtype)

@@ -2,9 +2,9 @@
 
 It depends on n, the format and x alone.  Every operation is one of IEEE 754, rounded to nearest.
 
-*In one chain*, for fewer than ``CHAINED_FROM`` coefficients: Horner's rule, s = 0, then s = fma(s, x, a_i).
+*In one chain*, for fewer than ``CHAINED_FROM`` coefficients of binary64: Horner's rule, s = 0, then s = fma(s, x, a_i).
 
-*In two chains*, for more, of binary32 or fewer than ``BLOCKED_FROM``: Horner's rule in x², for even powers and for odd ones,
+*In two chains*, for binary32, or for fewer than ``BLOCKED_FROM``: Horner's rule in x², for even powers and for odd ones,
 s = 0, then s = fma(s, x·x, a_i); the value is fma(s of the odd, x, s of the even).  One long chain waits for its own results on a GPU.
 
 *In blocks*, for the others: the MMAs of a unit, which are chains of fused multiply-adds, do nearly all of it.
@@ -40,12 +40,13 @@ BLOCKED_FROM = 576
 
 
 CHAINED_FROM = 80
-"""Coefficients from which two chains are not slower on an H100: a point has two operations more, and few points wait half as long."""
+"""Coefficients of binary64 from which two chains are not slower on an H100: a point has two operations more, and few points wait half as
+long.  Of binary32 they never are."""
 
 
-def chains(n: int) -> int:
-    """Of n coefficients that are not taken in blocks."""
-    return 1 if n < CHAINED_FROM else 2
+def chains(n: int, name: str) -> int:
+    """Of n coefficients of a format that are not taken in blocks."""
+    return 1 if n < CHAINED_FROM and name == "binary64" else 2
 
 
 def is_blocked(n: int, name: str) -> bool:
