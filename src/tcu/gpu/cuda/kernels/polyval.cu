@@ -50,14 +50,14 @@ __device__ inline NUMBER by_horner(const Polyval& p, const NUMBER* a, NUMBER x) 
 }
 
 #ifdef PER
-struct alignas(16) Vector {
+struct alignas(16) Coefficients {
     NUMBER numbers[16 / sizeof(NUMBER)];
 };
 constexpr int WIDE = 16 / sizeof(NUMBER);
 constexpr int GROUP = 4;  // vectors that are loaded while as many are in use: with two, the compiler left each load no time
 
 // A group of coefficients but the first so many.
-__device__ inline void add(NUMBER (&sums)[CHAINS][PER], const NUMBER (&factor)[PER], const Vector (&group)[GROUP], int skipped) {
+__device__ inline void add(NUMBER (&sums)[CHAINS][PER], const NUMBER (&factor)[PER], const Coefficients (&group)[GROUP], int skipped) {
 #pragma unroll
     for (int k = 0; k < GROUP * WIDE; ++k) {
         if (k < skipped) continue;
@@ -72,7 +72,7 @@ __device__ inline void add(NUMBER (&sums)[CHAINS][PER], const NUMBER (&factor)[P
 // Left alone, the compiler saves more registers than four blocks need, and squares points again in every turn: of binary64 that took an
 // eighth longer.
 extern "C" __global__ void __launch_bounds__(HORNER_THREADS, 4) horner(const __grid_constant__ Polyval p) {
-    __shared__ Vector chunk[CHUNK / WIDE + GROUP];
+    __shared__ Coefficients chunk[CHUNK / WIDE + GROUP];
     const NUMBER* const a = reinterpret_cast<const NUMBER*>(p.a) + blockIdx.y * p.a_stride;
     const i64 first = static_cast<i64>(blockIdx.x) * (HORNER_THREADS * PER) + threadIdx.x;
     const i64 left = p.points - first;
@@ -99,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(HORNER_THREADS, 4) horner(const __g
         for (int j = threadIdx.x; j < count; j += HORNER_THREADS, source -= HORNER_THREADS * a_step(p))
             reinterpret_cast<NUMBER*>(chunk)[j] = j >= skipped ? *source : 0;
         __syncthreads();
-        Vector now[GROUP];
+        Coefficients now[GROUP];
 #pragma unroll
         for (int g = 0; g < GROUP; ++g) now[g] = chunk[g];
         int j = GROUP;
@@ -111,7 +111,7 @@ extern "C" __global__ void __launch_bounds__(HORNER_THREADS, 4) horner(const __g
         }
 #pragma unroll 2
         for (; j <= count / WIDE; j += GROUP) {
-            Vector next[GROUP];  // behind the last ones they are of no use
+            Coefficients next[GROUP];  // behind the last ones they are of no use
 #pragma unroll
             for (int g = 0; g < GROUP; ++g) next[g] = chunk[j + g];
             add(sums, factor, now, 0);
@@ -148,7 +148,7 @@ constexpr int BEYOND = BLOCKED_THREADS / WARP * 4 * ROWS;  // coefficients from 
 
 // What the lanes of a warp hand each other: at first powers of x^16, then what is added up.  Lines lie 64 bytes apart, modulo all
 // banks.
-struct Exchange {
+struct PointLines {
     double lines[ROWS][POINTS + 8];
 };
 enum { FOURTH = 4, STEP = 5 };  // z^4 and z^32; the lines before have 1, z, z^2 and z^3
@@ -159,7 +159,7 @@ struct Points {
 };
 
 // Lane l makes those of point l.
-__device__ inline void prepare(Points& points, Exchange& exchange, double x) {
+__device__ inline void prepare(Points& points, PointLines& shared, double x) {
     const int lane = threadIdx.x % WARP;
     if (lane < POINTS) {
         double z = x;
@@ -171,17 +171,17 @@ __device__ inline void prepare(Points& points, Exchange& exchange, double x) {
         for (int i = 4; i < COLUMNS; i *= 2) step = times(step, step);
         const double all[] = {1, z, square, times(square, z), fourth, step};
 #pragma unroll
-        for (int line = 0; line <= STEP; ++line) exchange.lines[line][lane] = all[line];
+        for (int line = 0; line <= STEP; ++line) shared.lines[line][lane] = all[line];
     }
     __syncwarp();
 #pragma unroll
     for (int tile = 0; tile < TILES; ++tile) {
         const int column = 8 * tile + lane / 4;
-        const double fourth = exchange.lines[FOURTH][column];
-        points.powers[tile][0] = exchange.lines[lane % 4][column];
+        const double fourth = shared.lines[FOURTH][column];
+        points.powers[tile][0] = shared.lines[lane % 4][column];
 #pragma unroll
         for (int w = 1; w < 4 * STEPS; ++w) points.powers[tile][w] = times(points.powers[tile][w - 1], fourth);
-        points.step[tile] = *reinterpret_cast<const double2*>(&exchange.lines[STEP][8 * tile + lane % 4 * 2]);
+        points.step[tile] = *reinterpret_cast<const double2*>(&shared.lines[STEP][8 * tile + lane % 4 * 2]);
     }
     __syncwarp();
 }
@@ -222,13 +222,13 @@ __device__ inline void begin(double (&sums)[TILES][4], const double2* pairs, con
 }
 
 // The value at point l of the warp, in lane l.
-__device__ inline double joined(const double (&sums)[TILES][4], Exchange& exchange, double x) {
+__device__ inline double joined(const double (&sums)[TILES][4], PointLines& shared, double x) {
     const int lane = threadIdx.x % WARP;
 #pragma unroll
     for (int tile = 0; tile < TILES; ++tile) {
 #pragma unroll
         for (int half = 0; half < 2; ++half)
-            *reinterpret_cast<double2*>(&exchange.lines[8 * half + lane / 4][8 * tile + lane % 4 * 2]) =
+            *reinterpret_cast<double2*>(&shared.lines[8 * half + lane / 4][8 * tile + lane % 4 * 2]) =
                 make_double2(sums[tile][2 * half], sums[tile][2 * half + 1]);
     }
     __syncwarp();
@@ -237,7 +237,7 @@ __device__ inline double joined(const double (&sums)[TILES][4], Exchange& exchan
     for (int i = 1; i < 4; ++i) power[i] = times(power[i - 1], power[i - 1]);
     const int column = lane % POINTS;
 #pragma unroll
-    for (int r = 0; r < ROWS / 2; ++r) sum[r] = fused(exchange.lines[8 + r][column], power[3], exchange.lines[r][column]);
+    for (int r = 0; r < ROWS / 2; ++r) sum[r] = fused(shared.lines[8 + r][column], power[3], shared.lines[r][column]);
 #pragma unroll
     for (int i = 2; i >= 0; --i) {
 #pragma unroll
@@ -248,7 +248,7 @@ __device__ inline double joined(const double (&sums)[TILES][4], Exchange& exchan
 
 extern "C" __global__ void __launch_bounds__(BLOCKED_THREADS, RESIDENT) blocked(const __grid_constant__ Polyval p) {
     __shared__ double2 pairs[2][PAIRS];
-    __shared__ Exchange exchanges[WARPS];
+    __shared__ PointLines lines_of[WARPS];
     const double* const a = reinterpret_cast<const double*>(p.a) + blockIdx.y * p.a_stride;
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const i64 mine = static_cast<i64>(blockIdx.x) * (WARPS * POINTS) + warp * POINTS + lane;
@@ -268,7 +268,7 @@ extern "C" __global__ void __launch_bounds__(BLOCKED_THREADS, RESIDENT) blocked(
         next[turn] = make_double2(at + i < count ? load(i) : 0, at + i + 8 < count ? load(i + 8) : 0);
     }
     Points points;
-    prepare(points, exchanges[warp], x);
+    prepare(points, lines_of[warp], x);
     double sums[TILES][4] = {};
     for (int odd = 0;; odd ^= 1) {
 #pragma unroll
@@ -293,7 +293,7 @@ extern "C" __global__ void __launch_bounds__(BLOCKED_THREADS, RESIDENT) blocked(
         }
         if (block-- == 0) break;
     }
-    const double y = joined(sums, exchanges[warp], x);
+    const double y = joined(sums, lines_of[warp], x);
     if (is_mine) reinterpret_cast<double*>(p.out)[blockIdx.y * p.points + mine] = is_finite(y) ? y : by_horner(p, a, x);
 }
 #endif
