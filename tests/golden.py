@@ -224,7 +224,7 @@ FAMILIES: dict[str, Family] = {
     "cumsum": "scan", "cumsum_error_bound": "scan", "dft": "transform", "transform": "transform",
     "product": "matmul", "matmul_error_bound": "matmul",
     **dict.fromkeys(("fft", "ifft", "rfft", "irfft", "dct", "dst", "convolve"), "fft"),
-    "polyval": "polyval",
+    "polyval": "polyval", "polyval_error_bound": "polyval",
 }  # fmt: skip
 
 
@@ -694,6 +694,7 @@ def of_polynomials() -> Iterator[Case]:
     lengths = (1, 2, 3, 9, *around(64, 80, 512, 576, 640, 1024), 3000, 16385)
     for dtype in ("binary32", "binary64"):
         yield case("polyval", "polyval", dtype, "ordinary", [(n, 77) for n in lengths])
+        yield case("polyval", "polyval_error_bound", dtype, "ordinary", [(n, 9) for n in (1, 80, 576, 1025)])
         for kind in ("special", "wide"):
             yield case("polyval", "polyval", dtype, kind, [(n, 200) for n in (2, 9, 65, 700)])
         yield case(
@@ -1010,6 +1011,8 @@ def _polyval(each: Case, shape: Shape, place: Host) -> Any:
     if each.numbers == "ordinary":
         x = x / (1 + abs(x))
     c = numbers(each.numbers, each.dtype, n, "c")
+    if each.operation == "polyval_error_bound":
+        return digest(np.array([float(f"{bound:.9e}") for bound in tcu.polyval_error_bound(x, c)]))
     if each.layout == "transposed":
         return tcu.polyval(place.array(x).reshape(-1, 2).T, place.array(np.stack([c, -c[::-1]]).copy()).T)
     return tcu.polyval(place.array(x), place.array(c))
@@ -1123,7 +1126,7 @@ OPERATIONS: dict[str, Callable[[Case, Shape, Host], Any]] = {
     **dict.fromkeys(("sum plan", "dot plan", "cumsum plan", "transform plan", "product plan"), _plan),
     **dict.fromkeys(("fft plan", "fft error", "fft tables", "fft butterfly"), _plan),
     **dict.fromkeys(KINDS, _transform), **dict.fromkeys(("dct", "dst", "convolve"), _made_of_transforms),
-    "polyval": _polyval,
+    "polyval": _polyval, "polyval_error_bound": _polyval,
 }  # fmt: skip
 """Those that are not called as :func:`_reduction` calls all others."""
 

@@ -184,7 +184,10 @@ def is_served(each: Case) -> bool:
         return variant in OWN_VARIANTS
     if "axis" in each.given:
         return variant in (*OWN_VARIANTS, *SEGMENTED)
-    return each.file not in ("bounds", "plans") and each.operation != "matmul_error_bound"
+    return each.file not in ("bounds", "plans") and each.operation not in (
+        "matmul_error_bound",
+        "polyval_error_bound",
+    )
 
 
 def check_on_gpu(rows: list[Case]) -> None:

@@ -14,6 +14,7 @@ _HORNER_THREADS, _BLOCKED_THREADS, _WARP = 128, 128, 32
 _PER, _TILES = (8, 4, 2, 1), (4, 2, 1)
 """Points of a thread, and tiles of 8 points of a warp, that kernels are compiled for; the more, the fewer loads of coefficients."""
 _RESIDENT = {2: 4, 1: 6}
+"""Of tiles, blocks of threads whose registers a multiprocessor holds without spills."""
 _CHUNK, _GROUP = 1024, 16
 """Coefficients that threads have at a time, and the most that they load together."""
 MOST_POLYNOMIALS = 65535

@@ -45,7 +45,7 @@ def polyval(x: Any, c: Any) -> Any:
     DtypeError, ShapeError, ParameterError:
         Other dtypes; no coefficients; arrays of two libraries, or of Dask; tensors that want a gradient.
 
-    Source of the algorithm in blocks: R. Chowdhury, F. Silvestri, F. Vella, Algorithm Design for Tensor Units, theorem 7.
+    Source of the algorithm in blocks: Theorem 7 of Silvestri and Vella, section 4.5.
 
     Examples
     --------
@@ -99,9 +99,8 @@ def _of_format(name: str, array: Any) -> Any:
         check_no_gradient(array, name, "tcu.polyval")
     dtype = _name(array)
     if dtype in _DTYPES:
-        return (
-            cast(array, dtype) if isinstance(array, np.ndarray) else array
-        )  # in the machine's order of bytes
+        # Of NumPy in the machine's order of bytes.
+        return cast(array, dtype) if isinstance(array, np.ndarray) else array
     if is_whole(array):
         return cast(array, "float64")
     raise DtypeError(f"{name} has dtype {dtype}: polynomials are of float32 or float64")
