@@ -214,6 +214,8 @@ def test_tensors() -> None:
     assert isinstance(found, torch.Tensor)
     assert found.numpy().tobytes() == tcu.polyval(x, c).tobytes()
     assert tcu.polyval(torch.arange(3), torch.tensor([1.0, 1.0])).tolist() == [1, 2, 3]
+    bounds = tcu.polyval_error_bound(torch.from_numpy(x), torch.from_numpy(c))
+    assert bounds.tobytes() == tcu.polyval_error_bound(x, c).tobytes()
     with pytest.raises(
         ParameterError, match=r"^c wants a gradient, which tcu\.polyval does not have: pass c\.detach\(\)$"
     ):
@@ -231,6 +233,10 @@ def test_tensors() -> None:
         (lambda: tcu.polyval(1.0, 2.0), ShapeError, r"c has shape \(\): give coefficients"),
         (lambda: tcu.polyval([1j], [1.0]), DtypeError, "x has dtype complex128: polynomials are of float32 or"),
         (lambda: tcu.polyval(np.float16([1]), [1.0]), DtypeError, "x has dtype float16"),
+        (lambda: tcu.polyval([[1.0], [1.0, 2.0]], [1.0]), DtypeError, "x is no array of numbers"),
+        (lambda: tcu.fft.convolve([1.0], [[1.0], [1.0, 2.0]]), DtypeError, "y is no array of numbers"),
+        (lambda: tcu.fft.fft([[1.0], [1.0, 2.0]]), DtypeError, "x is no array of numbers"),
+        (lambda: tcu.matmul([[1.0], [1.0, 2.0]], [[1.0]]), DtypeError, "a is no array of numbers"),
         (lambda: tcu.polyval([1.0], ["a"]), DtypeError, "c has dtype str"),
         (lambda: tcu.polyval([1.0], np.ma.array([1.0], mask=[True])), DtypeError, "c is a masked array: fill it"),
         (lambda: tcu.fft.convolve([1.0], np.ma.array([1.0], mask=[True])), DtypeError, "y is a masked array: fill it"),

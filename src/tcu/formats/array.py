@@ -27,6 +27,7 @@ __all__ = [
     "in_host_memory",
     "is_dask",
     "is_masked",
+    "numpy_array",
     "round_array",
     "whole_number",
 ]
@@ -215,6 +216,14 @@ def check_unmasked(x: object, name: str) -> None:
     """Raises DtypeError for a masked array, of which other functions would read what is masked, too."""
     if is_masked(x):
         raise DtypeError(f"{name} is a masked array: fill it first, with {name}.filled(0)")
+
+
+def numpy_array(x: Any, name: str) -> npt.NDArray[Any]:
+    """What NumPy reads; raises DtypeError for lists of lists of different lengths, and what else is no array."""
+    try:
+        return np.asarray(x)
+    except (ValueError, TypeError) as error:
+        raise DtypeError(f"{name} is no array of numbers ({error}): make one with numpy.asarray") from None
 
 
 def holds_integers(x: Any) -> bool:

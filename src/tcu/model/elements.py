@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.errors import DtypeError
-from tcu.formats.array import check_in_memory, is_masked
+from tcu.formats.array import check_in_memory, is_masked, numpy_array
 from tcu.formats.format import Format, format_of
 from tcu.formats.tensor import host_view, is_tensor
 
@@ -54,10 +54,7 @@ def _array_of(x: Any, name: str, verb: str) -> npt.NDArray[Any]:
     check_in_memory(x, name)
     if is_tensor(x):
         x = host_view(x, name, verb)
-    try:
-        return np.asarray(x)
-    except (ValueError, TypeError) as error:
-        raise DtypeError(f"{name} is no array of numbers ({error}): make one with numpy.asarray") from None
+    return numpy_array(x, name)
 
 
 def summable(dtype: np.dtype[Any], name: str, verb: str) -> Format:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tcu.errors import ParameterError
-from tcu.formats.array import check_in_memory, check_unmasked, lives_on_gpu
+from tcu.formats.array import check_in_memory, check_unmasked, lives_on_gpu, numpy_array
 from tcu.formats.tensor import is_tensor
 
 __all__ = ["as_array", "cast", "is_whole", "library_of", "of_one_library"]
@@ -47,7 +47,9 @@ def of_one_library(**arrays: Any) -> tuple[Any, ...]:
         raise ParameterError(
             f"{' and '.join(arrays)} are of different libraries: make both NumPy arrays, tensors, or arrays on one GPU"
         )
-    return tuple(arrays.values()) if any(kinds.pop()) else tuple(map(np.asarray, arrays.values()))
+    if any(kinds.pop()):
+        return tuple(arrays.values())
+    return tuple(numpy_array(each, name) for name, each in arrays.items())
 
 
 def is_whole(x: Any) -> bool:

@@ -74,6 +74,8 @@ def polyval_error_bound(x: npt.ArrayLike, c: npt.ArrayLike) -> npt.NDArray[np.fl
     np.True_
     """
     points, coefficients = _operands(in_host_memory(x), in_host_memory(c))
+    if is_tensor(points):
+        points, coefficients = plain_view(points, "x"), plain_view(coefficients, "c")
     rows = coefficients.reshape(len(coefficients), -1).T
     bounds = [plan_bound(row, points.reshape(-1), format_of(points.dtype)) for row in rows]
     return np.reshape(bounds, (*coefficients.shape[1:], *points.shape))
