@@ -7,8 +7,8 @@ chains; of its 16 shapes the fastest counts.  Kernels are timed in a CUDA graph,
 graph of ten to forty calls, into results that take turns, the median of nine replays.  "call" is the median of calls as a user writes
 them, CUDA events around each.  Share is of the cores' peak by NVIDIA's data sheet of the H100 and H200 SXM (34·10^12 operations
 a second of binary64, 67·10^12 of binary32), of binary64 also of the unit's (67·10^12).
-Every point: a sample of values is compared with the CPU's, bit by bit, and all with the peer's, within the sum of both bounds.  A wrong
-result is marked WRONG, and the exit status is 1.
+At every point some 4,096 values are compared with the CPU's, bit by bit, and with the peer's, within twice the bound.  A wrong result is
+marked WRONG, and the exit status is 1.
 """
 
 from __future__ import annotations

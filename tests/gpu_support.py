@@ -64,6 +64,11 @@ def library_or_skip(name: str) -> Any:
             pytest.skip(f"{name} is not installed")
 
 
+def on_gpu(torch: Any, x: Any) -> Any:
+    """NumPy's numbers as a tensor without gaps."""
+    return torch.from_numpy(np.ascontiguousarray(x)).cuda()
+
+
 def instruction_of(kernel: Kernel, unit: Unit) -> Instruction:
     """The catalogue's row with the kernel's own k, which is what chooses the kernel."""
     row = find_instruction(unit, kernel.name, kernel.a, kernel.b, kernel.output)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_support import gpu_or_skip, library_or_skip
+from gpu_support import gpu_or_skip, library_or_skip, on_gpu
 from test_limbs_on_host import ONES, numbers_of_kinds
 from test_long_integers import limb_arrays
 from test_modular_powers_on_host import moduli
@@ -21,10 +21,6 @@ pytestmark = pytest.mark.gpu
 def torch() -> Any:
     gpu_or_skip()
     return library_or_skip("torch")
-
-
-def on_gpu(torch: Any, x: Any) -> Any:
-    return torch.from_numpy(np.ascontiguousarray(x)).cuda()
 
 
 def same_product(torch: Any, a: Any, b: Any) -> None:

@@ -61,7 +61,7 @@ def extreme(x: Any) -> Any:
 @pytest.mark.slow(6)
 @pytest.mark.parametrize("per", [1, 2, 4, 8])
 @pytest.mark.parametrize(("n", "dtype"), [(1, np.float64), (2, np.float32), (7, np.float64), (65, np.float32), (511, np.float64), (1008, np.float32), (1009, np.float32), (2049, np.float32)])  # fmt: skip
-def test_two_chains(host: HostGpu, per: int, n: int, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chains(host: HostGpu, per: int, n: int, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(polyval, "_PER", (per,))
     c, x = numbers(n, 128 * per + 9, dtype)
     assert alike(found(host, c[None], extreme(x)), wanted(c[None], x))

@@ -10,7 +10,7 @@ from tcu.plan.polyval import BLOCK, COLUMNS, ROWS, chains, is_blocked
 
 __all__ = ["MOST_POLYNOMIALS", "polyval_recipe"]
 
-_HORNER_THREADS, _BLOCKED_THREADS, _WARP = 128, 128, 32
+_THREADS = 128
 _PER, _TILES = (8, 4, 2, 1), (4, 2, 1)
 """Points of a thread, and tiles of 8 points of a warp, that kernels are compiled for; the more, the fewer loads of coefficients."""
 _RESIDENT = {2: 4, 1: 6}
@@ -20,8 +20,7 @@ _CHUNK, _GROUP = 1024, 16
 MOST_POLYNOMIALS = 65535
 """Of a launch, the most rows of blocks that a grid has."""
 CONSTANTS = constants(
-    ROWS=ROWS, COLUMNS=COLUMNS, BLOCK=BLOCK, CHUNK=_CHUNK,
-    HORNER_THREADS=_HORNER_THREADS, BLOCKED_THREADS=_BLOCKED_THREADS,
+    ROWS=ROWS, COLUMNS=COLUMNS, BLOCK=BLOCK, CHUNK=_CHUNK, THREADS=_THREADS,
 )  # fmt: skip
 
 
@@ -42,11 +41,12 @@ def polyval_recipe(
     What a call gives as x is the coefficients, and as what goes with it the points.
     """
     blocked = is_blocked(n, work.name)
-    threads = _BLOCKED_THREADS if blocked else _HORNER_THREADS
+    # Of a block of threads: a tile of eight for each warp, or one for each thread.
+    points_at_least = _THREADS // 4 if blocked else _THREADS
     # As many points at once as leave nearly every multiprocessor something to do; by the unit, all of them.
     least = gpu.multiprocessors * 3 // (2 if blocked else 4)
     for each in _TILES if blocked else _PER:
-        blocks = -(-points // (each * (threads // _WARP * 8 if blocked else threads)))
+        blocks = -(-points // (each * points_at_least))
         if blocks * polynomials >= least:
             break
     macros: dict[str, object] = {
@@ -61,7 +61,7 @@ def polyval_recipe(
         macros |= {"PER": each, "CHAINS": chains(n, work.name), "LOOPS": int(n > _CHUNK - _GROUP)}
     problem = Polyval(0, 0, 0, *steps, n, points)
     return Recipe((
-        KernelChoice("polyval", macros, blocks, threads, problem, {"a": X, "x": OTHER, "out": OUT},
+        KernelChoice("polyval", macros, blocks, _THREADS, problem, {"a": X, "x": OTHER, "out": OUT},
                      entry="blocked" if blocked else "horner", more=polynomials),
     ))  # fmt: skip
 

@@ -9,7 +9,7 @@
 // Floor, for n coefficients and p points of binary64: 16·p bytes, and n·p multiply-adds, which the unit of an H100 does at
 // 33.5·10^12 a second, twice what its cores do.  Besides, a block costs a point 16 multiplications, which is 1/16 of the
 // unit's time for it, and a point takes 56 instructions of a lane for its powers and its last sums.
-// Measured there: 24.5·10^12 of 4,096 coefficients at 2^20 points; chains of 512 reach 12.6.
+// Measured there: 24.5·10^12 of 4,096 coefficients at 2^20 points; chains of 500 reach 12.1.
 //
 // Compiled with these macros:
 //   NUMBER           float or double
@@ -71,18 +71,18 @@ __device__ inline void add(NUMBER (&sums)[CHAINS][PER], const NUMBER (&factor)[P
 
 // Left alone, the compiler saves more registers than four blocks need, and squares points again in every turn: of binary64 that took an
 // eighth longer.
-extern "C" __global__ void __launch_bounds__(HORNER_THREADS, 4) horner(const __grid_constant__ Polyval p) {
+extern "C" __global__ void __launch_bounds__(THREADS, 4) horner(const __grid_constant__ Polyval p) {
     __shared__ Coefficients chunk[CHUNK / WIDE + GROUP];
     const NUMBER* const a = reinterpret_cast<const NUMBER*>(p.a) + blockIdx.y * p.a_stride;
-    const i64 first = static_cast<i64>(blockIdx.x) * (HORNER_THREADS * PER) + threadIdx.x;
+    const i64 first = static_cast<i64>(blockIdx.x) * (THREADS * PER) + threadIdx.x;
     const i64 left = p.points - first;
-    const int mine = left < HORNER_THREADS * PER ? static_cast<int>(left) : HORNER_THREADS * PER;
+    const int mine = left < THREADS * PER ? static_cast<int>(left) : THREADS * PER;
     const NUMBER* const points = reinterpret_cast<const NUMBER*>(p.x) + first * x_step(p);
     NUMBER* const out = reinterpret_cast<NUMBER*>(p.out) + blockIdx.y * p.points + first;
     NUMBER x[PER], factor[PER], sums[CHAINS][PER] = {};
 #pragma unroll
     for (int i = 0; i < PER; ++i) {
-        x[i] = i * HORNER_THREADS < mine ? points[i * HORNER_THREADS * x_step(p)] : 0;
+        x[i] = i * THREADS < mine ? points[i * THREADS * x_step(p)] : 0;
         factor[i] = CHAINS == 1 ? x[i] : times(x[i], x[i]);
     }
     // From the highest coefficient on, behind so many empty places that the last group is full: groups begin with an odd power.
@@ -96,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(HORNER_THREADS, 4) horner(const __g
         const int skipped = LOOPS && done > 0 ? 0 : before;
         if (LOOPS && done > 0) __syncthreads();
 #pragma unroll 1
-        for (int j = threadIdx.x; j < count; j += HORNER_THREADS, source -= HORNER_THREADS * a_step(p))
+        for (int j = threadIdx.x; j < count; j += THREADS, source -= THREADS * a_step(p))
             reinterpret_cast<NUMBER*>(chunk)[j] = j >= skipped ? *source : 0;
         __syncthreads();
         Coefficients now[GROUP];
@@ -123,15 +123,15 @@ extern "C" __global__ void __launch_bounds__(HORNER_THREADS, 4) horner(const __g
     bool again = false;
 #pragma unroll
     for (int i = 0; i < PER; ++i) {
-        if (i * HORNER_THREADS >= mine) continue;
+        if (i * THREADS >= mine) continue;
         const NUMBER y = CHAINS == 1 ? sums[0][i] : fused(sums[0][i], x[i], sums[CHAINS - 1][i]);
-        out[i * HORNER_THREADS] = y;
+        out[i * THREADS] = y;
         again = again || !is_finite(y);
     }
     if (!again) return;
 #pragma unroll 1
     for (int i = 0; i < PER; ++i) {
-        const int at = i * HORNER_THREADS;
+        const int at = i * THREADS;
         if (at < mine && !is_finite(out[at])) out[at] = by_horner(p, a, points[at * x_step(p)]);
     }
 }
@@ -141,10 +141,10 @@ extern "C" __global__ void __launch_bounds__(HORNER_THREADS, 4) horner(const __g
 #ifdef TILES
 constexpr int STEPS = COLUMNS / 16;  // MMAs that a block takes
 constexpr int POINTS = 8 * TILES;    // of a warp
-constexpr int WARPS = BLOCKED_THREADS / WARP;
+constexpr int WARPS = THREADS / WARP;
 constexpr int PAIRS = BLOCK / 2;     // of coefficients of a block, 8 rows apart
-constexpr int TURNS = PAIRS / BLOCKED_THREADS;
-constexpr int BEYOND = BLOCKED_THREADS / WARP * 4 * ROWS;  // coefficients from a thread's pair to its next
+constexpr int TURNS = PAIRS / THREADS;
+constexpr int BEYOND = WARPS * 4 * ROWS;  // coefficients from a thread's pair to its next
 
 // What the lanes of a warp hand each other: at first powers of x^16, then what is added up.  Lines lie 64 bytes apart, modulo all
 // banks.
@@ -246,7 +246,7 @@ __device__ inline double joined(const double (&sums)[TILES][4], PointLines& shar
     return sum[0];
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCKED_THREADS, RESIDENT) blocked(const __grid_constant__ Polyval p) {
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) blocked(const __grid_constant__ Polyval p) {
     __shared__ double2 pairs[2][PAIRS];
     __shared__ PointLines lines_of[WARPS];
     const double* const a = reinterpret_cast<const double*>(p.a) + blockIdx.y * p.a_stride;
@@ -272,7 +272,7 @@ extern "C" __global__ void __launch_bounds__(BLOCKED_THREADS, RESIDENT) blocked(
     double sums[TILES][4] = {};
     for (int odd = 0;; odd ^= 1) {
 #pragma unroll
-        for (int turn = 0; turn < TURNS; ++turn) pairs[odd][threadIdx.x + turn * BLOCKED_THREADS] = next[turn];
+        for (int turn = 0; turn < TURNS; ++turn) pairs[odd][threadIdx.x + turn * THREADS] = next[turn];
         __syncthreads();
         if (block > 0) {
             source -= BLOCK * a_step(p);
