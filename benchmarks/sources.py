@@ -47,7 +47,7 @@ MEASURED = {
     "gpu-atomic": kernels_of("variants"),
     "gpu-matmul": kernels_of("matmul", "matmul_mma", "matmul_tall", "tensor_copy"),
     "gpu-grouped": kernels_of("matmul", "matmul_mma", "matmul_tall", "tensor_copy", "offsets"),
-    "gpu-index-sums": kernels_of("index_sums", "exact_segments"),
+    "gpu-index-sums": kernels_of("index_sums", "slot_sums", "exact_segments"),
     "gpu-fft": kernels_of("fft"),
     "gpu-polynomials": kernels_of("polyval"),
     "gpu-integers": kernels_of("limbs", "ntt", "modular_powers"),

@@ -79,6 +79,7 @@ static float __int2float_rn(int x) { return static_cast<float>(x); }
 static float __int2float_rz(int x) { return __double2float_rz(x); }
 static int __popc(unsigned x) { return __builtin_popcount(x); }
 static int __ffs(unsigned x) { return __builtin_ffs(x); }
+static int __ffsll(long long x) { return __builtin_ffsll(x); }
 static int __clzll(unsigned long long x) { return x ? __builtin_clzll(x) : 64; }
 static unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
     return static_cast<unsigned __int128>(x) * y >> 64;
@@ -353,6 +354,11 @@ template <typename T, typename U>
 static T atomicExch(T* place, U x) {
     const T before = *place;
     *place = x;
+    return before;
+}
+static unsigned atomicCAS(unsigned* place, unsigned expected, unsigned x) {
+    const unsigned before = *place;
+    if (before == expected) *place = x;
     return before;
 }
 static unsigned atomicOr(unsigned* place, unsigned bits) {

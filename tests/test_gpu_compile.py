@@ -7,6 +7,7 @@ apart.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -45,6 +46,7 @@ from tcu.gpu import (
     scans,
     segment_scans,
     segments,
+    slot_sums,
     structs,
     sums,
     supported,
@@ -813,6 +815,12 @@ def test_sums_by_index_compile(element: str, capability: tuple[int, int]) -> Non
                 recipes.append(
                     index_sums.rows_recipe(n, slots, width, width, True, room, fmt, fmt, gpu, mean=mean)
                 )
+    for wide, packed, mean in itertools.product((False, True), repeat=3):
+        words = slot_sums.SlotWords.of(100_000, 1000, fmt, mean)
+        assert words is not None
+        recipes.append(
+            slot_sums.slot_sums_recipe(100_000, 1000, wide, words, 1, packed, fmt, fmt, gpu, mean=mean)
+        )
     for kernel in {
         (each.source, tuple(each.macros.items())): each for recipe in recipes for each in recipe.kernels
     }.values():

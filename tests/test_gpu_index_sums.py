@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from bits import same
 from gpu_support import gpu_or_skip, library_or_skip
+from numbers_of_all_kinds import KINDS, draw
 from test_gpu_sums import to_gpu
 
 import tcu
@@ -105,6 +106,27 @@ def test_random_rows_and_indices(torch: Any, dtype: Any) -> None:
         target = [None, "float64", "float32", "bfloat16", "float16"][case % 5]
         found = function(tensor, places, slots, dtype=target, check=case % 2 == 0)
         same(found, np.ascontiguousarray(function(x, index, slots, dtype=target)), case)
+
+
+@dtypes
+def test_lines_of_all_kinds_of_numbers(torch: Any, dtype: Any) -> None:
+    """Added to slots by atomic additions: even, crowded, sorted indices, of numbers of every exponent; packed, or not."""
+    rng = np.random.default_rng(21)
+    n = 400_003
+    for case, kind in enumerate(KINDS):
+        x = draw(rng, n, dtype, kind)
+        with np.errstate(all="ignore"):
+            x[np.isneginf(x.astype(float))] = 1  # whose sum with inf the CPU refuses
+        slots = (1, 777, 12_007)[case % 3]
+        even = rng.integers(0, slots, n)
+        for number, index in enumerate((even, np.sort(even), rng.zipf(1.2, n) % slots)):
+            gap = 1 + (case + number) % 2
+            line = to_gpu(torch, np.repeat(x, gap))[::gap]
+            for function in (tcu.index_sum, tcu.index_mean):
+                target = [None, "float64", "float16"][number]
+                found = function(line, torch.from_numpy(index).cuda(), slots, dtype=target)
+                with np.errstate(all="ignore"):
+                    same(found, function(x, index, slots, dtype=target), (kind, number))
 
 
 def test_whole_tables(torch: Any) -> None:

@@ -1,4 +1,4 @@
-"""The kernels of sums by index: what brings together the numbers of each slot, and exact sums of rows that a list brings together."""
+"""The kernels of sums by index that bring together the numbers or rows of each slot, and exact sums of rows that a list brings together."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Sums by index of arrays in one memory.
 
 An exact sum has no order, so neither the order of the indices nor that of a sort has a say.  In the host's
-memory a sort of the indices brings the numbers together, and each slot is a segment (:func:`tcu.segment_fsum`); on a GPU
-counters do (:mod:`tcu.gpu.index_sums`).
+memory a sort of the indices brings the numbers together, and each slot is a segment (:func:`tcu.segment_fsum`).  On a GPU
+numbers are added to their slots by additions of integers (:mod:`tcu.gpu.slot_sums`), or counters or a sort bring together
+what a slot gets (:mod:`tcu.gpu.index_sums`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Sums by index of tensors in a GPU's memory: counters bring the places of each slot together, and rows are added up exactly."""
+"""Sums by index of tensors in a GPU's memory.
+
+Numbers are added to their slots by atomic additions of integers where the slots are few enough to stay in the second cache.  Otherwise
+counters or a sort bring the places of each slot together, whose numbers or rows are added up exactly.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from tcu.formats.format import Format
 from tcu.gpu.device import current, find_gpu
 from tcu.gpu.index_sums import Room, count_recipe, place_recipe, rows_recipe, sort_recipes
 from tcu.gpu.launch import Launch
+from tcu.gpu.slot_sums import SlotWords, slot_sums_recipe
 from tcu.gpu.sums import LOAD
 from tcu.model.elements import summable
 from tcu.ops import FMEAN, FSUM
@@ -39,6 +44,15 @@ def sum_by_index(rows: Any, index: Any, slots: int, mean: bool, dtype: Any) -> t
         element = summable(view.dtype, "x", "sum")
         target = result_format(element, dtype)
         wide, stride = bool(places.dtype == np.int64), view.strides[0] if n > 1 else columns
+        slot_words = SlotWords.of(n, slots, element, mean) if columns == 1 else None
+        if slot_words is not None:
+            words, address = library.empty(rows, (slot_words.words,), np.dtype(np.int64), ordinal)
+            words[: slot_words.zeros].zero_()
+            packed = stride == 1 and view.address % LOAD == 0 and places.address % LOAD == 0
+            launch = _slot_sums(n, slots, wide, slot_words, stride, packed, element, target, mean, ordinal)
+            result, out = library.empty(rows, (slots, 1), target.dtype, ordinal)
+            launch.start(view.address, places.address, out, stream, address)
+            return result, words[:1]
         size = element.dtype.itemsize if columns == 1 else 0
         room = Room.of(n, slots, columns, size)
         words, address = library.empty(rows, (room.words,), np.dtype(np.int64), ordinal)
@@ -65,6 +79,16 @@ def sum_by_index(rows: Any, index: Any, slots: int, mean: bool, dtype: Any) -> t
             if slots and columns:
                 launch.start(view.address, 0, out, stream, address)
         return result, words[:1]
+
+
+@lru_cache(maxsize=1024)
+def _slot_sums(
+    n: int, slots: int, wide: bool, room: SlotWords, stride: int, packed: bool, element: Format, target: Format, mean: bool,
+    ordinal: int,
+) -> Launch:  # fmt: skip
+    gpu = find_gpu(ordinal)
+    recipe = slot_sums_recipe(n, slots, wide, room, stride, packed, element, target, gpu, mean=mean)
+    return Launch(recipe, gpu)
 
 
 @lru_cache(maxsize=1024)

@@ -14,20 +14,10 @@ struct Parts {
     bool proved;
 };
 
-// Stores the number, divided and rounded once.
-__device__ inline void store_parts(i64 high, i64 low, int shift, int exponent, u32 divisor, void* out,
-                                   finish::Target target) {
-    u64 lower = static_cast<u64>(high) << shift;
-    i64 upper = high >> (64 - shift);
-    lower += static_cast<u64>(low);
-    upper += (low >> 63) + (lower < static_cast<u64>(low));
-    const bool negative = upper < 0;
-    if (negative) {
-        lower = ~lower + 1;
-        upper = ~upper + (lower == 0);
-    }
-    u64 magnitude[2] = {static_cast<u64>(upper), lower};
-    bool sticky = false;
+// Stores magnitude · 2^exponent, of which magnitude[0] are the upper 64 bits, divided and rounded once.  With `sticky` the
+// number is a little larger.
+__device__ inline void store_magnitude(u64 (&magnitude)[2], bool sticky, bool negative, int exponent, u32 divisor, void* out,
+                                       finish::Target target) {
     const auto normalize = [&] {
         if (magnitude[0] == 0) magnitude[0] = magnitude[1], magnitude[1] = 0, exponent -= 64;
         const int zeros = __clzll(magnitude[0]);
@@ -45,7 +35,7 @@ __device__ inline void store_parts(i64 high, i64 low, int shift, int exponent, u
                 magnitude[i] = upper_digit << 32 | second / divisor;
                 rest = second % divisor;
             }
-            sticky = rest != 0;
+            sticky |= rest != 0;
             normalize();
         }
         const int fraction =
@@ -54,6 +44,22 @@ __device__ inline void store_parts(i64 high, i64 low, int shift, int exponent, u
         code = rounded(magnitude[0], exponent + 64, sticky || magnitude[1], fraction, bias, 2 * bias + 1);
     }
     store_code(code, negative, out, target);
+}
+
+// Stores the number, divided and rounded once.
+__device__ inline void store_parts(i64 high, i64 low, int shift, int exponent, u32 divisor, void* out,
+                                   finish::Target target) {
+    u64 lower = static_cast<u64>(high) << shift;
+    i64 upper = high >> (64 - shift);
+    lower += static_cast<u64>(low);
+    upper += (low >> 63) + (lower < static_cast<u64>(low));
+    const bool negative = upper < 0;
+    if (negative) {
+        lower = ~lower + 1;
+        upper = ~upper + (lower == 0);
+    }
+    u64 magnitude[2] = {static_cast<u64>(upper), lower};
+    store_magnitude(magnitude, false, negative, exponent, divisor, out, target);
 }
 
 // The power of two, which must be a normal number.

@@ -17,10 +17,13 @@ typedef int IndexNumber;
 constexpr u32 NOWHERE = ~0u;
 
 // From 0, or NOWHERE.  Negative indices count from the last slot.
-__device__ inline u32 slot_at(const void* index, i64 place, i64 slots) {
-    i64 slot = static_cast<const IndexNumber*>(index)[place];
+__device__ inline u32 slot_of(i64 slot, i64 slots) {
     if (slot < 0) slot += slots;
     return slot >= 0 && slot < slots ? static_cast<u32>(slot) : NOWHERE;
+}
+
+__device__ inline u32 slot_at(const void* index, i64 place, i64 slots) {
+    return slot_of(static_cast<const IndexNumber*>(index)[place], slots);
 }
 
 }  // namespace tcu::load
