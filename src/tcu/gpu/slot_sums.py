@@ -36,7 +36,7 @@ SlotSums = struct("SlotSums", """
     u64* wrong;      // n less the first place whose index is out of range, or zero
     i64 from, to;    // the slots that are served
     i64 is_part;     // whether there are others
-    int* seen;       // exact::Extent's top and depth, zero at first
+    int* seen;       // exact::Extent's top and depth, and how many samples of the index are near, zero at first
     u64* words;      // word k of a slot lies k · slots behind its first
     u32* specials;   // of slots
     void* out;

@@ -8,6 +8,8 @@
 // that it meets first, in shared memory, where a slot of many numbers finds its place early.  A thread has four neighbouring
 // numbers, and adds up those of one slot before; so does a warp whose numbers all go to one.
 //
+// Where the second cache does not hold the words of all slots, `add_to_slots` is launched for parts of them, one after another.
+//
 // The floor is reading the numbers twice and the index once, and one addition in the second cache for each number.
 //
 // Compiled with ELEMENT, LAYOUT ALIGNED (load/array.cuh), THREADS, RESIDENT, UNROLL 1, TERM VALUE, and
@@ -61,9 +63,25 @@ union Neighbours {
     }
 };
 
+constexpr int SAMPLES = 4096, APART = 1024;
+
+// Whether most places have a slot near that of a later one, as in sorted indices.  Then the second cache holds what is added
+// to for the moment, and slots need no parts.
+__device__ inline bool has_near_slots(const SlotSums& p) { return p.seen[2] > SAMPLES / 2; }
+
+__device__ inline void look_for_near_slots(const SlotSums& p) {
+    const auto slot_at = [&](i64 place) { return static_cast<i64>(load::slot_at(p.index, min(place, p.n - 1), p.slots)); };
+    for (i64 i = static_cast<i64>(blockIdx.x) * THREADS + threadIdx.x; i < SAMPLES; i += gridDim.x * THREADS) {
+        const i64 place = p.n * i / SAMPLES, step = slot_at(place + APART) - slot_at(place);
+        const u32 near = __ballot_sync(ALL, (step < 0 ? -step : step) <= p.slots / 64);
+        if (threadIdx.x % WARP == 0) atomicAdd(p.seen + 2, __popc(near));
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS))
     see_numbers(const __grid_constant__ SlotSums p) {
     __shared__ int seen[2];
+    if (p.is_part) look_for_near_slots(p);
     if (threadIdx.x < 2) seen[threadIdx.x] = 0;
     __syncthreads();
     exact::Extent extent;
@@ -150,6 +168,9 @@ __device__ __noinline__ void see_special(const SlotSums& p, u32 slot, Code code)
 extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS))
     add_to_slots(const __grid_constant__ SlotSums p) {
     __shared__ Table table;
+    const bool in_parts = p.is_part && !has_near_slots(p);
+    if (p.is_part && !in_parts && p.from) return;
+    const u32 from = static_cast<u32>(p.from), to = static_cast<u32>(in_parts ? p.to : p.slots);
     table.clear();
     __syncthreads();
     const exact::Words words = words_of(p);
@@ -160,7 +181,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         Neighbours<load::IndexNumber> index;
         Neighbours<Code> numbers;
         index.read(p.index, first, p.n, 1);
-        if (!p.is_part) numbers.read(p.numbers, first, p.n, p.stride);
+        if (!in_parts) numbers.read(p.numbers, first, p.n, p.stride);
         u32 slots[ITEMS];
         bool are_one = true, is_any = false;
 #pragma unroll
@@ -168,11 +189,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
             const bool is_there = first + i < p.n;
             slots[i] = is_there ? load::slot_of(index.each[i], p.slots) : load::NOWHERE;
             if (is_there && slots[i] == load::NOWHERE) atomicMax(p.wrong, static_cast<u64>(p.n - first - i));
-            if (slots[i] < p.from || slots[i] >= p.to) slots[i] = load::NOWHERE;
+            if (slots[i] < from || slots[i] >= to) slots[i] = load::NOWHERE;
             are_one &= slots[i] == slots[0];
             is_any |= slots[i] != load::NOWHERE;
         }
-        if (p.is_part && is_any) numbers.read(p.numbers, first, p.n, p.stride);
+        if (in_parts && is_any) numbers.read(p.numbers, first, p.n, p.stride);
         Pending pending;
 #pragma unroll
         for (int i = 0; i < ITEMS; ++i) {
