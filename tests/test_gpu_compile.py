@@ -791,7 +791,7 @@ def test_sums_by_index_compile(element: str, capability: tuple[int, int]) -> Non
     """Counted and sorted places, numbers and rows, few and many rows to a slot; nothing is spilled."""
     nvrtc_or_skip()
     fmt = get_format(element)
-    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132)
+    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132, shared_memory=227 << 10)
     recipes = []
     for n, slots, width in (
         (1000, 10, 1),
@@ -799,6 +799,7 @@ def test_sums_by_index_compile(element: str, capability: tuple[int, int]) -> Non
         (5000, 100, 512),
         (5000, 4000, 512),
         (5000, 4000, 33),
+        (5000, 4000, 64),
     ):
         size = fmt.dtype.itemsize if width == 1 else 0
         room = index_sums.Room.of(n, slots, width, size)

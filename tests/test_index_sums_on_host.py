@@ -163,6 +163,24 @@ def test_rows_have_the_sums_of_the_host(host: HostGpu, dtype: Any, columns: int)
 
 @pytest.mark.slow(1)
 @dtypes
+@pytest.mark.parametrize("loads", [1, 4, 32])
+def test_slots_of_about_one_row(host: HostGpu, dtype: Any, loads: int) -> None:
+    """Windows of slots whose rows are read at once, and some beyond them; empty slots, long ones, and the last window's end."""
+    rng = np.random.default_rng(loads)
+    columns = loads * 16 // np.dtype(dtype).itemsize
+    for case, kind in enumerate(KINDS):
+        n, slots = 300, (151, 307, 1000)[case % 3]
+        index = rng.zipf(1.5, n) % slots if case % 2 else rng.integers(0, slots, n)
+        x = draw(rng, n * columns, dtype, kind).reshape(n, columns)
+        gap = case % 2 * 16 // np.dtype(dtype).itemsize
+        for target, mean in ((dtype, False), (np.float64, True)):
+            found = sums(host, x, index, slots, dtype=target, gap=gap, mean=mean)
+            assert host.launches[-3] == "listed_windows"
+            assert alike(found, wanted(x, index, slots, target, mean=mean)), kind
+
+
+@pytest.mark.slow(1)
+@dtypes
 def test_one_slot_has_all(host: HostGpu, dtype: Any) -> None:
     rng = np.random.default_rng(3)
     for kind in ("normal", "spread", "special", "cancelling"):
@@ -192,6 +210,9 @@ def test_ordinary_numbers_take_the_fast_way(host: HostGpu, dtype: Any) -> None:
         ("listed_rows.cu", "i < pieces && column", "i < pieces - 1 && column"),
         ("listed_rows.cu", "left |= static_cast<u32>(!done) << c;", ""),
         ("listed_rows.cu", "row + i < count", "row + i <= count"),
+        ("listed_windows.cu", "at + i < STAGED ?", "true ?"),
+        ("listed_windows.cu", "own + i * LANES", "own + i"),
+        ("listed_windows.cu", "if (of_slot > 0) of_first", "of_first"),
     ],
 )
 def test_an_error_in_a_kernel_is_seen(host: HostGpu, entry: str, text: str, error: str) -> None:
@@ -199,15 +220,16 @@ def test_an_error_in_a_kernel_is_seen(host: HostGpu, entry: str, text: str, erro
     index = rng.integers(-9, 9, 300)
     index[:40] = 3
     cases = []
+    slots = 200 if entry == "listed_windows.cu" else 9
     for kind in ("spread", "finite"):  # proved sums, and others
         x = draw(rng, 300 * 8, np.float32, kind).reshape(300, 8)
-        cases.append((x, wanted(x, index, 9)))
-        assert alike(sums(host, x, index, 9), cases[-1][1])
+        cases.append((x, wanted(x, index, slots)))
+        assert alike(sums(host, x, index, slots), cases[-1][1])
     host.changes = {entry: {text: error}}
 
     def is_seen(x: Any, right_sums: Any) -> bool:
         try:
-            return not alike(sums(host, x, index, 9), right_sums)
+            return not alike(sums(host, x, index, slots), right_sums)
         except AssertionError:  # it wrote or read outside of its memory
             return True
 

@@ -21,6 +21,9 @@ _MOST_ROWS = 256
 """Of a slot that a lane adds up by itself."""
 _RESIDENT = {2: 4, 4: 3, 8: 3}
 """Blocks of a multiprocessor, by the bytes of a number."""
+_WINDOW, _ROOM = 8, 16
+"""Slots of a window, and rows of theirs that are in shared memory."""
+_WARP = 32
 _LEAST_SORTED = 1 << 22
 """Places of an index that are sorted; fewer are counted, in two launches in place of three for every eight bits of a slot."""
 _DIGIT_BITS = 8
@@ -221,15 +224,30 @@ def rows_recipe(
     }  # fmt: skip
     every = -(-slots * lanes // (_THREADS * together))
     filled = gpu.multiprocessors * resident
-    long = n > _MOST_ROWS
-    return Recipe(
-        tuple(
-            KernelChoice("listed_rows", macros, blocks, _THREADS, problem, takes, entry=entry)
-            for entry, blocks in (
-                ("listed_rows", every),
-                ("listed_pieces", filled),
-                ("listed_long_slots", filled),
-            )[: 3 if long else 1]
-        ),
-        room.words,
+    first = KernelChoice("listed_rows", macros, every, _THREADS, problem, takes)
+    if n <= 2 * slots and unit * element.dtype.itemsize == LOAD and shift >= 0 and lanes <= _WARP:
+        first = _windows(slots, lanes, macros, problem, takes, gpu)
+    others = ("listed_pieces", "listed_long_slots") if n > _MOST_ROWS else ()
+    rest = [
+        KernelChoice("listed_rows", macros, filled, _THREADS, problem, takes, entry=each) for each in others
+    ]
+    return Recipe((first, *rest), room.words)
+
+
+def _windows(
+    slots: int, lanes: int, macros: dict[str, object], problem: Struct, takes: dict[str, Given], gpu: Gpu
+) -> KernelChoice:  # fmt: skip
+    """Where slots have about one row."""
+    # Three blocks of a multiprocessor keep memory busy.
+    room = _ROOM if gpu.shared_memory >= 3 * _THREADS * _ROOM * LOAD else _ROOM // 2
+    windows = -(-slots // _WINDOW)
+    macros = {**macros, "LANES": lanes, "SLOTS": _WINDOW, "STAGED": room, "ROWS": 2}
+    return KernelChoice(
+        "listed_windows",
+        macros,
+        -(-windows * lanes // _THREADS),
+        _THREADS,
+        problem,
+        takes,
+        shared=_THREADS * room * LOAD,
     )
