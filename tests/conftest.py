@@ -11,6 +11,7 @@ import sys
 import zlib
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,11 @@ SLOW = "tcu/slow"
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick", action="store_true", help="leave out what is marked slow, as `make test` does"
+    )
+    parser.addoption(
+        "--all-cases",
+        action="store_true",
+        help="also of tests whose cases are too many: otherwise every pair of parameters",
     )
     parser.addoption(
         "--skipped",
@@ -74,26 +80,45 @@ def slow_cases(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
 
     Those n hold as many values of the test's parameters as n cases can; what else they are, a hash of their names says.
     """
+    return _all_but_some("slow", items, 1)
+
+
+def further_cases(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+    """What runs with ``--all-cases`` only: of a test marked ``pairs(n)``, all cases but n, which hold as many pairs of values of two
+    parameters as n cases can.
+    """
+    return _all_but_some("pairs", items, 2)
+
+
+def _all_but_some(mark: str, items: Iterable[pytest.Item], together: int) -> Iterator[pytest.Item]:
     tests: dict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
     for item in items:
-        counts = [mark.args[0] if mark.args else 0 for mark in item.iter_markers("slow")]
+        counts = [each.args[0] if each.args else 0 for each in item.iter_markers(mark)]
         if counts:
             tests[item.nodeid.partition("[")[0], min(counts)].append(item)
-
-    def values(item: pytest.Item) -> set[tuple[str, str]]:
-        return {(name, repr(value)) for name, value in item.callspec.params.items()}  # type: ignore[attr-defined]
-
     for (_, count), cases in tests.items():
         cases.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
-        seen: set[tuple[str, str]] = set()
+        held = {item: _values(item, together) for item in cases if count}
+        seen: set[tuple[tuple[str, str], ...]] = set()
         for _ in range(min(count, len(cases))):
-            best = max(cases, key=lambda item: len(values(item) - seen))
-            seen |= values(best)
+            best = max(cases, key=lambda item: len(held[item] - seen))
+            seen |= held[best]
             cases.remove(best)
         yield from cases
 
 
+def _values(item: pytest.Item, together: int) -> set[tuple[tuple[str, str], ...]]:
+    """So many parameters at a time, with their values."""
+    params = item.callspec.params.items()  # type: ignore[attr-defined]
+    return set(
+        combinations(sorted((name, repr(value)) for name, value in params), min(together, len(params)))
+    )
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    further = set() if config.getoption("--all-cases") else set(further_cases(items))
+    config.hook.pytest_deselected(items=[item for item in items if item in further])
+    items[:] = [item for item in items if item not in further]
     left: set[pytest.Item] = set()
     if config.getoption("--quick"):
         # Not skipped: to report each takes longer than most tests.

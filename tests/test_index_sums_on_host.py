@@ -206,12 +206,12 @@ def test_ordinary_numbers_take_the_fast_way(host: HostGpu, dtype: Any) -> None:
     ("entry", "text", "error"),
     [
         ("index_slots.cu", "if (slot < 0) slot += slots;", ""),
-        ("index_slots.cu", "__popc(mates & ((1u << lane) - 1))", "0"),
+        ("index_slots.cu", "__popc(mates[i] & ((1u << lane) - 1))", "0"),
         ("listed_rows.cu", "i < pieces && column", "i < pieces - 1 && column"),
         ("listed_rows.cu", "left |= static_cast<u32>(!done) << c;", ""),
         ("listed_rows.cu", "row + i < count", "row + i <= count"),
         ("listed_windows.cu", "at + i < STAGED ?", "true ?"),
-        ("listed_windows.cu", "own + i * LANES", "own + i"),
+        ("listed_windows.cu", "data + numbers[i] * p.stride", "data + numbers[0] * p.stride"),
         ("listed_windows.cu", "if (of_slot > 0) of_first", "of_first"),
     ],
 )

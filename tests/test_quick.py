@@ -56,6 +56,27 @@ def test_what_is_marked_slow_is_left_out(pytester: pytest.Pytester) -> None:
         assert set(values) == {"0", "1", "2"}, "as many values as three cases can have"
 
 
+def test_pairs_of_parameters_stand_for_all_cases(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest((Path(__file__).parent / "conftest.py").read_text())
+    pytester.makeini("[pytest]\nmarkers = slow\n  pairs")
+    pytester.makepyfile(
+        test_some="""
+        import pytest
+        @pytest.mark.pairs(14)
+        @pytest.mark.parametrize("a", range(3))
+        @pytest.mark.parametrize("b", range(3))
+        @pytest.mark.parametrize("c", range(3))
+        def test_many(a, b, c): pass
+        """
+    )
+    passed, _, _ = pytester.inline_run().listoutcomes()
+    values = [re.findall(r"\d", report.nodeid) for report in passed]
+    assert len(values) == 14
+    for first, second in ((0, 1), (0, 2), (1, 2)):
+        assert len({(each[first], each[second]) for each in values}) == 9
+    assert pytester.inline_run("--all-cases").countoutcomes() == [27, 0, 0]
+
+
 def test_the_quick_run_touches_everything(request: pytest.FixtureRequest) -> None:
     items = request.session.items
     if len({item.path for item in items}) < 50:

@@ -25,13 +25,20 @@ typedef u16 Placed;
 typedef u32 Placed;
 #endif
 
-// Called by a whole warp: each lane's rank.
-__device__ inline u32 rank_by(u32* counter, u32 slot) {
-    const u32 mates = __match_any_sync(ALL, slot), lane = threadIdx.x % WARP;
-    const int first = __ffs(mates) - 1;
-    u32 rank = 0;
-    if (static_cast<int>(lane) == first && slot != load::NOWHERE) rank = atomicAdd(counter + slot, static_cast<u32>(__popc(mates)));
-    return __shfl_sync(ALL, rank, first) + __popc(mates & ((1u << lane) - 1));
+// Called by a whole warp: each lane's ranks.  All additions are on their way before one is waited for.
+__device__ inline void rank_by(u32* counters, const u32 (&slots)[ITEMS], u32 (&ranks)[ITEMS]) {
+    const u32 lane = threadIdx.x % WARP;
+    u32 mates[ITEMS];
+#pragma unroll
+    for (int i = 0; i < ITEMS; ++i) {
+        mates[i] = __match_any_sync(ALL, slots[i]);
+        ranks[i] = 0;
+        if (__ffs(mates[i]) - 1 == static_cast<int>(lane) && slots[i] != load::NOWHERE)
+            ranks[i] = atomicAdd(counters + slots[i], static_cast<u32>(__popc(mates[i])));
+    }
+#pragma unroll
+    for (int i = 0; i < ITEMS; ++i)
+        ranks[i] = __shfl_sync(ALL, ranks[i], __ffs(mates[i]) - 1) + __popc(mates[i] & ((1u << lane) - 1));
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) count_slots(const __grid_constant__ IndexSlots p) {
@@ -50,8 +57,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_slots(const __grid_c
 #else
     u32* const counters = p.counts;
 #endif
-#pragma unroll
-    for (int i = 0; i < ITEMS; ++i) ranks[i] = rank_by(counters, slots[i]);
+    rank_by(counters, slots, ranks);
 #if COUNTERS
     __syncthreads();
     for (int slot = threadIdx.x; slot < p.slots; slot += THREADS)
@@ -70,13 +76,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_slots(const __grid_c
 
 extern "C" __global__ void __launch_bounds__(THREADS) place_in_slots(const __grid_constant__ IndexSlots p) {
     const i64 begin = static_cast<i64>(blockIdx.x) * THREADS * ITEMS + threadIdx.x;
+    u32 ranks[ITEMS], slots[ITEMS];
+    i64 to[ITEMS];
+    Placed numbers[ITEMS];
+    // Loads of one kind are all on their way before the next kind asks for what they bring.
 #pragma unroll
     for (int i = 0; i < ITEMS; ++i) {
         const i64 place = begin + i * THREADS;
-        if (place >= p.n) continue;
-        const u32 rank = p.ranks[place];
-        if (rank == load::NOWHERE) continue;
-        Placed* const to = static_cast<Placed*>(p.placed) + p.edges[load::slot_at(p.index, place, p.slots)] + rank;
-        *to = BYTES ? static_cast<const Placed*>(p.numbers)[place * p.stride] : static_cast<Placed>(place);
+        const bool is_there = place < p.n;
+        ranks[i] = is_there ? p.ranks[place] : load::NOWHERE;
+        slots[i] = is_there ? load::slot_at(p.index, place, p.slots) : load::NOWHERE;
+        numbers[i] = BYTES && is_there ? static_cast<const Placed*>(p.numbers)[place * p.stride] : static_cast<Placed>(place);
     }
+#pragma unroll
+    for (int i = 0; i < ITEMS; ++i) to[i] = slots[i] == load::NOWHERE ? 0 : p.edges[slots[i]] + ranks[i];
+#pragma unroll
+    for (int i = 0; i < ITEMS; ++i)
+        if (slots[i] != load::NOWHERE) static_cast<Placed*>(p.placed)[to[i]] = numbers[i];
 }

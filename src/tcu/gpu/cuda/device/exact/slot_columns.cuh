@@ -23,11 +23,26 @@ constexpr bool IS_SAME_FORMAT = TARGET == (ELEMENT == BINARY16   ? finish::TO_BI
                                            : ELEMENT == BINARY32 ? finish::TO_BINARY32
                                                                  : finish::TO_BINARY64);
 
-// The sum of one number: -0 is 0, and a NaN has the bits of all.
-__device__ inline Code as_sum(Code code) {
+// The sums of one number each: -0 is 0, and a NaN has the bits of all.
+__device__ inline void make_sums(Vector& x) {
     constexpr Code SIGN = static_cast<Code>(1) << (8 * sizeof(Code) - 1), INFINITE = static_cast<Code>(FIELDS) << FRACTION;
-    const Code digits = code & (SIGN - 1);
-    return digits > INFINITE ? SIGN - 1 : digits == 0 ? 0 : code;
+    if constexpr (sizeof(Code) == 2) {
+        // Two numbers at a time: their highest bits tell what is no zero, and what is above inf.
+        constexpr u32 SIGNS = 0x80008000, ABOVE = static_cast<u32>(SIGN - 1 - INFINITE) * 0x10001u;
+        u32 nans = 0;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const u32 digits = x.word[i] & ~SIGNS;
+            x.word[i] &= ~SIGNS | (digits + ~SIGNS);
+            nans |= digits + ABOVE;
+        }
+        if (!(nans & SIGNS)) return;
+    }
+#pragma unroll
+    for (int i = 0; i < PER_LOAD; ++i) {
+        const Code digits = x.codes[i] & (SIGN - 1);
+        x.codes[i] = digits > INFINITE ? SIGN - 1 : digits == 0 ? 0 : x.codes[i];
+    }
 }
 
 // The sums of a lane's columns of listed rows.
@@ -117,14 +132,16 @@ union SlotResults {
     __device__ u32 of(const Vector& first, int count, Read read) {
         u32 left = 0;
         if (count <= 1) {
+            Vector sums = first;
+            if constexpr (IS_SAME_FORMAT) make_sums(sums);
 #pragma unroll
             for (int c = 0; c < COLUMNS; ++c) {
                 if (MEAN && count == 0)
                     codes[c] = finish::not_a_number();
                 else if constexpr (IS_SAME_FORMAT)
-                    codes[c] = static_cast<finish::ResultCode>(as_sum(first.codes[c]));
+                    codes[c] = static_cast<finish::ResultCode>(sums.codes[c]);
                 else
-                    finish::store_rounded(&codes[c], to_binary64(first.codes[c]), TARGET);
+                    finish::store_rounded(&codes[c], to_binary64(sums.codes[c]), TARGET);
             }
             return 0;
         }
