@@ -33,7 +33,7 @@ demo: $(VENV)/.user       ## set up, sum a real data set as GPUs would, look ins
 test: $(VENV)/.dev        ## set up and test every feature (a few minutes)
 	$(PYTEST) --quick
 
-test-all: $(VENV)/.dev    ## all tests: also those that take long, and all cases of each
+test-all: $(VENV)/.dev    ## all tests: also those that take long, and more cases of each
 	$(PYTEST)
 
 lint: $(VENV)/.dev        ## formatting, lint and types
@@ -62,9 +62,10 @@ gpubench:        ## GPU sums beside CUB, PyTorch and CuPy, which PYTHON must hav
 segments:        ## figure 5 of paper 002 on the GPU at hand; `make study` draws it
 	PYTHONPATH=src $(PYTHON) benchmarks/paper_002.py measure
 
-verify: $(VENV)/.dev      ## 10^6 dot products per instruction against the definition and its rules over arrays, 300 units inferred (hours)
+verify: $(VENV)/.dev      ## 10^6 dot products per instruction against the definition and its rules over arrays, 300 units inferred, all cases (hours)
 	$(BIN)/python -m pytest tests/test_model.py tests/test_blocks.py tests/test_sums_in_arrays.py -k model_equals --dots 1000000
 	$(BIN)/python -m pytest tests/test_infer.py -k drawn_at_random --units 300
+	$(PYTEST) --all-cases
 
 clean:           ## remove the virtual environment and caches
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

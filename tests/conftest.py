@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -34,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all-cases",
         action="store_true",
-        help="also of tests whose cases are too many: otherwise every pair of parameters",
+        help="also those of tests that run some of very many cases",
     )
     parser.addoption(
         "--skipped",
@@ -44,10 +45,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--dots",
         type=int,
-        default=3000,
+        default=1000,
         help="dot products per instruction that the definition and the fast model are compared on",
     )
-    parser.addoption("--units", type=int, default=15, help="random units that the inference must identify")
+    parser.addoption("--units", type=int, default=8, help="random units that the inference must identify")
     parser.addoption("--sums", type=int, default=250, help="random sums per dtype and operation on a GPU")
     parser.addoption(
         "--integer-pairs", type=int, default=100, help="random pairs of long integers to multiply"
@@ -76,21 +77,19 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def slow_cases(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
-    """What ``--quick`` leaves out: a test marked ``slow``; of one marked ``slow(n)``, all cases but n.
-
-    Those n hold as many values of the test's parameters as n cases can; what else they are, a hash of their names says.
-    """
-    return _all_but_some("slow", items, 1)
+    """What ``--quick`` leaves out: a test marked ``slow``; of one marked ``slow(n)``, all cases but n."""
+    return _all_but_some("slow", items)
 
 
 def further_cases(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
-    """What runs with ``--all-cases`` only: of a test marked ``pairs(n)``, all cases but n, which hold as many pairs of values of two
-    parameters as n cases can.
+    """What runs with ``--all-cases`` only: of a test marked ``some(n)``, all cases but n."""
+    return _all_but_some("some", items)
+
+
+def _all_but_some(mark: str, items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+    """The n cases that stay hold as many values of the test's parameters as n cases can, and then as many pairs of values; what else
+    they are, a hash of their names says.
     """
-    return _all_but_some("pairs", items, 2)
-
-
-def _all_but_some(mark: str, items: Iterable[pytest.Item], together: int) -> Iterator[pytest.Item]:
     tests: dict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
     for item in items:
         counts = [each.args[0] if each.args else 0 for each in item.iter_markers(mark)]
@@ -98,11 +97,15 @@ def _all_but_some(mark: str, items: Iterable[pytest.Item], together: int) -> Ite
             tests[item.nodeid.partition("[")[0], min(counts)].append(item)
     for (_, count), cases in tests.items():
         cases.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
-        held = {item: _values(item, together) for item in cases if count}
-        seen: set[tuple[tuple[str, str], ...]] = set()
+        held = {item: (_values(item, 1), _values(item, 2)) for item in cases if count}
+        seen: tuple[set[Any], set[Any]] = set(), set()
         for _ in range(min(count, len(cases))):
-            best = max(cases, key=lambda item: len(held[item] - seen))
-            seen |= held[best]
+            best = max(
+                cases,
+                key=lambda item: [len(own - so_far) for own, so_far in zip(held[item], seen, strict=True)],
+            )
+            for so_far, own in zip(seen, held[best], strict=True):
+                so_far |= own
             cases.remove(best)
         yield from cases
 
@@ -110,9 +113,7 @@ def _all_but_some(mark: str, items: Iterable[pytest.Item], together: int) -> Ite
 def _values(item: pytest.Item, together: int) -> set[tuple[tuple[str, str], ...]]:
     """So many parameters at a time, with their values."""
     params = item.callspec.params.items()  # type: ignore[attr-defined]
-    return set(
-        combinations(sorted((name, repr(value)) for name, value in params), min(together, len(params)))
-    )
+    return set(combinations(sorted((name, repr(value)) for name, value in params), together))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

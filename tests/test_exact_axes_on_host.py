@@ -105,6 +105,7 @@ def wanted(x: Any, axis: int, dtype: Any = None, *, mean: bool = False) -> Any:
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 17, 31, 64, 65, 100, 257, 1000, 1025, 3000]
 
 
+@pytest.mark.some(36)
 @pytest.mark.slow(3)
 @dtypes
 @pytest.mark.parametrize("length", LENGTHS)

@@ -61,6 +61,7 @@ def test_a_sample_of_all_arguments(name: str) -> None:
     assert largest_error(name, codes) <= FUNCTIONS[name][2]
 
 
+@pytest.mark.some(0)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_argument(name: str) -> None:

@@ -7,7 +7,6 @@ apart.
 from __future__ import annotations
 
 import ctypes
-import itertools
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -318,34 +317,40 @@ SUMS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+def has_sums(which: str, element: str, mmas: int, capability: tuple[int, int]) -> bool:
+    """Whether a GPU is asked for such a kernel."""
+    narrow = element in ("BINARY16", "BFLOAT16")
+    if element == "BFLOAT16" and mmas and capability < (8, 0):
+        return False  # which has no MMA of bfloat16
+    if SUMS[which].get("CHAIN", 1) > 1 and not mmas:  # chains are of MMAs
+        return False
+    if which.startswith("staged_columns.cu"):
+        return bool(mmas) and narrow and capability >= (9, 0)
+    if (SUMS[which].get("PIPED") or SUMS[which].get("PERMUTED_K") or "staged" in which) and not narrow:
+        return False
+    if which.startswith("short_segments.cu"):  # by MMAs of binary16 only, where one adds 16 numbers at once
+        return capability >= (9, 0) and element in (
+            ("BINARY16",) if mmas else ("BINARY16", "BFLOAT16", "BINARY32")
+        )
+    return True
+
+
+@pytest.mark.slow(60)
+@pytest.mark.some(120)
 @pytest.mark.parametrize(
-    ("element", "mmas"),
-    [("BINARY16", 1), ("BINARY16", 0), ("BFLOAT16", 1), ("BFLOAT16", 0), ("BINARY32", 0), ("BINARY64", 0)],
-)
-@pytest.mark.parametrize("which", SUMS)
+    ("which", "element", "mmas", "capability"),
+    [
+        pytest.param(which, *number, pair, id=f"{which}-{number[0]}-{number[1]}-sm_{pair[0]}{pair[1]}")
+        for which in SUMS
+        for number in (("BINARY16", 1), ("BINARY16", 0), ("BFLOAT16", 1), ("BFLOAT16", 0), ("BINARY32", 0), ("BINARY64", 0))
+        for pair in TOLD_APART
+        if has_sums(which, *number, pair)
+    ],
+)  # fmt: skip
 def test_sums_compile_for_every_architecture(
     which: str, element: str, mmas: int, capability: tuple[int, int]
 ) -> None:
     nvrtc_or_skip()
-    if element == "BFLOAT16" and mmas and capability < (8, 0):
-        pytest.skip("no MMA of bfloat16")
-    if which.startswith("staged_columns.cu") and not mmas:
-        pytest.skip("by MMAs only")
-    if SUMS[which].get("CHAIN", 1) > 1 and not mmas:
-        pytest.skip("chains are of MMAs")
-    if which.startswith("staged_columns.cu") and capability < (9, 0):
-        pytest.skip("from sm_90 on")
-    if (SUMS[which].get("PIPED") or SUMS[which].get("PERMUTED_K") or "staged" in which) and element in (
-        "BINARY32",
-        "BINARY64",
-    ):
-        pytest.skip("of 16-bit numbers only")
-    if which.startswith("short_segments.cu") and (
-        element not in (("BINARY16",) if mmas else ("BINARY16", "BFLOAT16", "BINARY32"))
-        or capability < (9, 0)
-    ):
-        pytest.skip("of binary16 only, where an MMA adds 16 numbers at once, and of up to 32 bits")
     aligned = "sum.cu", "rows.cu", "columns.cu", "staged_columns.cu", "staged_columns.cu, one leaf"
     layout = "ALIGNED" if which in aligned else "SHIFTED"
     macros = {"ELEMENT": element, "MMAS": mmas, "LAYOUT": layout, **SUMS[which]}
@@ -459,6 +464,8 @@ STAGED_SCANS: dict[str, dict[str, Any]] = {
 """Through shared memory, on sm_90 and later."""
 
 
+@pytest.mark.slow(8)
+@pytest.mark.some(20)
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize(
     ("element", "result"), [("BINARY16", 0), ("BFLOAT16", 1), ("BINARY32", 2), ("BINARY64", 2)]
@@ -483,6 +490,8 @@ def test_scans_compile_for_every_architecture(
     assert ("cp.async.bulk" in binary.ptx) == (layout == "ALIGNED" and capability >= (9, 0))
 
 
+@pytest.mark.slow(8)
+@pytest.mark.some(16)
 @pytest.mark.parametrize(("exclusive", "reverse"), [(0, 0), (1, 1)])  # the others are compiled for the host
 @pytest.mark.parametrize("which", STAGED_SCANS)
 def test_staged_scans_compile(which: str, exclusive: int, reverse: int) -> None:
@@ -527,6 +536,8 @@ def test_staged_scans_have_the_shared_memory_that_they_use(which: str, facts: li
     compiles_if(which.partition(",")[0], macros, facts)
 
 
+@pytest.mark.slow(9)
+@pytest.mark.some(24)
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), (12, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize(
     ("element", "target"), [("binary16", "binary16"), ("binary16", "binary32"), ("binary32",) * 2]
@@ -560,6 +571,7 @@ def test_what_scans_ask_for_compiles(n: int, element: str, target: str, capabili
 
 
 @pytest.mark.slow(4)
+@pytest.mark.some(24)
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize(
     ("element", "accumulator"), [("binary16", None), ("binary16", "float16"), ("bfloat16", None)]
@@ -586,6 +598,8 @@ def test_what_scans_by_mmas_ask_for_compiles(
                 asked_for(choice, capability)
 
 
+@pytest.mark.slow(3)
+@pytest.mark.some(9)
 @pytest.mark.parametrize(
     ("capability", "shared"),
     [((8, 0), 163), ((9, 0), 227), ((12, 0), 99)],
@@ -617,6 +631,8 @@ def asked_for(choice: KernelChoice, capability: tuple[int, int]) -> str:
     return binary.ptx
 
 
+@pytest.mark.slow(1)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 def test_what_products_of_long_integers_ask_for_compiles(capability: tuple[int, int]) -> None:
     nvrtc_or_skip()
@@ -640,6 +656,8 @@ def test_what_products_of_long_integers_ask_for_compiles(capability: tuple[int, 
         assert choice.shared <= 48 << 10
 
 
+@pytest.mark.slow(1)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 def test_what_polynomials_ask_for_compiles(capability: tuple[int, int]) -> None:
     nvrtc_or_skip()
@@ -681,6 +699,8 @@ def test_what_columns_ask_for_compiles(
     assert [choice.more for choice in recipe.kernels] == ([chunks, 1] if length > 30_000 else [1])
 
 
+@pytest.mark.slow(10)
+@pytest.mark.some(30)
 @pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
 @pytest.mark.parametrize(
@@ -718,6 +738,8 @@ def test_what_scans_of_columns_ask_for_compiles(
     assert ".local" not in asked_for(choice, capability)
 
 
+@pytest.mark.slow(14)
+@pytest.mark.some(42)
 @pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
 @pytest.mark.parametrize(
@@ -741,6 +763,7 @@ def test_what_variances_dot_products_and_norms_ask_for_compiles(
 
 
 @pytest.mark.slow(8)
+@pytest.mark.some(80)
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
 @pytest.mark.parametrize(
@@ -764,6 +787,7 @@ def test_what_functions_of_rows_ask_for_compiles(
 
 
 @pytest.mark.slow(4)
+@pytest.mark.some(30)
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -784,7 +808,8 @@ def test_what_losses_and_their_gradients_ask_for_compiles(
         assert ".local" not in asked_for(choice, capability)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
 def test_sums_by_index_compile(element: str, capability: tuple[int, int]) -> None:
@@ -816,7 +841,7 @@ def test_sums_by_index_compile(element: str, capability: tuple[int, int]) -> Non
                 recipes.append(
                     index_sums.rows_recipe(n, slots, width, width, True, room, fmt, fmt, gpu, mean=mean)
                 )
-    for wide, packed, mean in itertools.product((False, True), repeat=3):
+    for wide, packed, mean in ((True, True, False), (False, True, True), (True, False, True)):
         words = slot_sums.SlotWords.of(100_000, 1000, fmt, mean)
         assert words is not None
         recipes.append(
@@ -828,6 +853,8 @@ def test_sums_by_index_compile(element: str, capability: tuple[int, int]) -> Non
         assert ".local" not in asked_for(kernel, capability), kernel.macros
 
 
+@pytest.mark.slow(4)
+@pytest.mark.some(8)
 @pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
 def test_exact_sums_along_axes_compile(

@@ -142,6 +142,7 @@ COMPILED: dict[str, tuple[str, str, Operands, dict[str, str]]] = {
 }
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("factors", [False, True])
 @pytest.mark.parametrize("which", COMPILED)
 def test_products_by_wgmma_compile_and_their_mmas_are_not_serialized(which: str, factors: bool) -> None:

@@ -56,13 +56,13 @@ def test_what_is_marked_slow_is_left_out(pytester: pytest.Pytester) -> None:
         assert set(values) == {"0", "1", "2"}, "as many values as three cases can have"
 
 
-def test_pairs_of_parameters_stand_for_all_cases(pytester: pytest.Pytester) -> None:
+def test_some_cases_stand_for_all(pytester: pytest.Pytester) -> None:
     pytester.makeconftest((Path(__file__).parent / "conftest.py").read_text())
-    pytester.makeini("[pytest]\nmarkers = slow\n  pairs")
+    pytester.makeini("[pytest]\nmarkers = slow\n  some")
     pytester.makepyfile(
         test_some="""
         import pytest
-        @pytest.mark.pairs(14)
+        @pytest.mark.some(14)
         @pytest.mark.parametrize("a", range(3))
         @pytest.mark.parametrize("b", range(3))
         @pytest.mark.parametrize("c", range(3))

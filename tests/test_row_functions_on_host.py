@@ -144,6 +144,7 @@ def test_rows_of_a_cluster(
     assert host.macros[-1]["PASSES"] == (operation is not LOGSUMEXP or np.dtype(dtype).itemsize > 2)
 
 
+@pytest.mark.some(40)
 @pytest.mark.slow(1)
 @operations
 @dtypes

@@ -69,9 +69,9 @@ def dense(m: int, unit: int, few: bool) -> list[int]:
         for d in (-1, 0, 1)
     }
     small = range(1, 201, 25) if few else range(1, 201)
-    spread = primes(200, 200 * DECADES, 3 if few else 1.2)
+    spread = primes(200, 200 * DECADES, 3 if few else 1.5)
     # Primes whose transforms are dear: above √m, and too short for a convolution.
-    dear = primes(side + 1, 60 * side, 1.6 if few else 1.02)
+    dear = primes(side + 1, 60 * side, 1.6 if few else 1.06)
     words = {n for n in (*around, *small, *spread, *dear) if n >= 1}
     return sorted(
         {unit * n + (unit // 3 if n % 5 == 0 else 0) for n in words} | (set(small) if unit > 1 else set())
