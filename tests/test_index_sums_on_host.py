@@ -59,7 +59,7 @@ class Together:
             self.start(sort, address, index.ctypes.data, 0)
         if not self.room.passes:
             self.start(index_sums.count_recipe(n, slots, wide, self.room), 0, index.ctypes.data, 0)
-            self.edges[1:] = np.cumsum(halves[:slots])
+            self.edges[1:] = np.cumsum(self.view[self.room.counts :][:slots])
             place = index_sums.place_recipe(n, slots, wide, self.room, size, stride)
             self.start(place, address, index.ctypes.data, 0)
         kind = np.uint32 if line is None else line.dtype

@@ -14,7 +14,9 @@ from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS
 
 __all__ = ["Room", "count_recipe", "place_recipe", "rows_recipe", "sort_recipes"]
 
-_THREADS, _ITEMS = 256, 8
+_THREADS = 256
+_ITEMS = {True: 8, False: 2}
+"""Indices of a thread, by whether a block has counters, which it clears and gives back."""
 _MOST_COUNTERS = 1 << 11
 """Slots whose counters a block has in shared memory.  Of more slots, a block's places hardly meet."""
 _MOST_ROWS = 256
@@ -23,8 +25,8 @@ _RESIDENT = {2: 4, 4: 3, 8: 3}
 """Blocks of a multiprocessor, by the bytes of a number."""
 _WINDOW, _ROOM = 8, 12
 """Slots of a window, and rows of theirs that are in shared memory."""
-_WINDOW_THREADS, _WINDOW_RESIDENT = 64, 16
-"""2^20 rows of 128 numbers of bfloat16 to as many slots took 247 us, with three blocks of 256 threads 274 (H100)."""
+_WINDOW_THREADS, _WINDOW_RESIDENT = 32, 32
+"""2^20 rows of 128 numbers of bfloat16 to as many slots took 222 us, of 64 threads 228 (H100)."""
 _WARP = 32
 _LEAST_SORTED = 1 << 22
 """Places of an index that are sorted; fewer are counted, in two launches in place of three for every eight bits of a slot."""
@@ -37,7 +39,7 @@ _WRONG, _ITEM_COUNT, _LONG_COUNT, _THERE, _HEAD = 0, 8, 12, 16, 4
 IndexSlots = struct("IndexSlots", """
     const void* index;
     i64 n, slots;
-    u32* counts;        // one for each slot, all zero at first
+    u64* counts;        // one for each slot, all zero at first
     u32* ranks;         // of each place in its slot
     u64* wrong;         // n less the first place whose index is out of range, or zero
     const i64* edges;   // where each slot begins, and the end of the last
@@ -116,7 +118,7 @@ class Room(NamedTuple):
         passes = -(-max((slots - 1).bit_length(), 1) // _DIGIT_BITS) if n >= _LEAST_SORTED else 0
         items = 2 * (n // _MOST_ROWS) if size == 0 else 0
         lengths = {
-            "counts": _DIGITS * _tiles(n, size) if passes else -(-slots // 2),
+            "counts": _DIGITS * _tiles(n, size) if passes else slots,
             "edges": slots + 1,
             "ranks": -(-n // 2),
             "placed": -(-n * (size or 4) // 8),
@@ -195,9 +197,10 @@ def place_recipe(n: int, slots: int, wide: bool, room: Room, size: int, stride: 
 def _slots_kernel(
     entry: str, n: int, wide: bool, counters: int, size: int, problem: Struct, takes: dict[str, Given]
 ) -> KernelChoice:  # fmt: skip
-    macros = {"WIDE": int(wide), "COUNTERS": counters, "BYTES": size, "THREADS": _THREADS, "ITEMS": _ITEMS}
+    items = _ITEMS[counters > 0]
+    macros = {"WIDE": int(wide), "COUNTERS": counters, "BYTES": size, "THREADS": _THREADS, "ITEMS": items}
     return KernelChoice(
-        "index_slots", macros, -(-n // (_THREADS * _ITEMS)), _THREADS, problem, takes, entry=entry
+        "index_slots", macros, -(-n // (_THREADS * items)), _THREADS, problem, takes, entry=entry
     )
 
 

@@ -65,7 +65,7 @@ def sum_by_index(rows: Any, index: Any, slots: int, mean: bool, dtype: Any) -> t
             if counts and room.passes:
                 torch.cumsum(halves[:counts], 0, dtype=torch.int32, out=halves[counts : 2 * counts])
             elif counts:
-                torch.cumsum(halves[:counts], 0, dtype=torch.int64, out=edges[1:])
+                torch.cumsum(words[room.counts : room.edges][:counts], 0, out=edges[1:])
         if not n:
             edges.zero_()
         if columns == 1:

@@ -26,7 +26,8 @@ typedef u32 Placed;
 #endif
 
 // Called by a whole warp: each lane's ranks.  All additions are on their way before one is waited for.
-__device__ inline void rank_by(u32* counters, const u32 (&slots)[ITEMS], u32 (&ranks)[ITEMS]) {
+template <typename Counter>
+__device__ inline void rank_by(Counter* counters, const u32 (&slots)[ITEMS], u32 (&ranks)[ITEMS]) {
     const u32 lane = threadIdx.x % WARP;
     u32 mates[ITEMS];
 #pragma unroll
@@ -34,7 +35,7 @@ __device__ inline void rank_by(u32* counters, const u32 (&slots)[ITEMS], u32 (&r
         mates[i] = __match_any_sync(ALL, slots[i]);
         ranks[i] = 0;
         if (__ffs(mates[i]) - 1 == static_cast<int>(lane) && slots[i] != load::NOWHERE)
-            ranks[i] = atomicAdd(counters + slots[i], static_cast<u32>(__popc(mates[i])));
+            ranks[i] = static_cast<u32>(atomicAdd(counters + slots[i], static_cast<Counter>(__popc(mates[i]))));
     }
 #pragma unroll
     for (int i = 0; i < ITEMS; ++i)
@@ -55,13 +56,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_slots(const __grid_c
     for (int slot = threadIdx.x; slot < COUNTERS; slot += THREADS) counters[slot] = 0;
     __syncthreads();
 #else
-    u32* const counters = p.counts;
+    u64* const counters = p.counts;
 #endif
     rank_by(counters, slots, ranks);
 #if COUNTERS
     __syncthreads();
     for (int slot = threadIdx.x; slot < p.slots; slot += THREADS)
-        if (counters[slot]) counters[slot] = atomicAdd(p.counts + slot, counters[slot]);
+        if (counters[slot]) counters[slot] = static_cast<u32>(atomicAdd(p.counts + slot, static_cast<u64>(counters[slot])));
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < ITEMS; ++i)

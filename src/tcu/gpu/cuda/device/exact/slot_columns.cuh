@@ -11,6 +11,7 @@
 #include "device/exact/double_sum.cuh"
 #include "device/exact/lane_sums.cuh"
 #include "device/finish/result_code.cuh"
+#include "device/finish/sixteen_bits.cuh"
 
 namespace tcu::exact {
 
@@ -42,6 +43,21 @@ __device__ inline void make_sums(Vector& x) {
     for (int i = 0; i < PER_LOAD; ++i) {
         const Code digits = x.codes[i] & (SIGN - 1);
         x.codes[i] = digits > INFINITE ? SIGN - 1 : digits == 0 ? 0 : x.codes[i];
+    }
+}
+
+// Adds two numbers of each column, rounded once: binary32 has more than twice the digits of 16-bit numbers, and two more, so that
+// rounding to it first changes nothing (Figueroa, ACM SIGNUM Newsletter 30(3), 1995).
+__device__ inline void add_rounded(Vector& x, const Vector& y) {
+#pragma unroll
+    for (int i = 0; i < PER_LOAD; i += sizeof(Code) == 2 ? 2 : 1) {
+        if constexpr (sizeof(Code) == 2)
+            x.word[i / 2] = finish::rounded_pair(__fadd_rn(to_binary32(x.codes[i]), to_binary32(y.codes[i])),
+                                                 __fadd_rn(to_binary32(x.codes[i + 1]), to_binary32(y.codes[i + 1])));
+        else if constexpr (sizeof(Code) == 4)
+            x.codes[i] = __float_as_uint(__fadd_rn(__uint_as_float(x.codes[i]), __uint_as_float(y.codes[i])));
+        else
+            x.codes[i] = __double_as_longlong(__dadd_rn(__longlong_as_double(x.codes[i]), __longlong_as_double(y.codes[i])));
     }
 }
 
@@ -131,8 +147,10 @@ union SlotResults {
     template <typename Read>
     __device__ u32 of(const Vector& first, int count, Read read) {
         u32 left = 0;
-        if (count <= 1) {
+        if (count <= 1 || (count == 2 && IS_SAME_FORMAT && !MEAN)) {
             Vector sums = first;
+            if constexpr (IS_SAME_FORMAT && !MEAN)
+                if (count == 2) add_rounded(sums, read(1));
             if constexpr (IS_SAME_FORMAT) make_sums(sums);
 #pragma unroll
             for (int c = 0; c < COLUMNS; ++c) {
