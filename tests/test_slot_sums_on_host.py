@@ -79,7 +79,7 @@ def drawn(rng: Any, n: int, dtype: Any, kind: str) -> Any:
     return x
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @dtypes
 @pytest.mark.parametrize("slots", [3, 3000])
 def test_sums_and_means_are_those_of_the_host(host: HostGpu, dtype: Any, slots: int) -> None:
@@ -99,7 +99,7 @@ def test_sums_and_means_are_those_of_the_host(host: HostGpu, dtype: Any, slots: 
             assert alike(found, wanted(x, index, slots, target, mean=mean)), (kind, mean)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @dtypes
 def test_any_order_and_crowd_of_indices(host: HostGpu, dtype: Any) -> None:
     """Sorted, in runs, all of one slot, and each its own."""
@@ -136,7 +136,7 @@ def test_slots_in_parts(host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: A
         assert host.launches[-5:-1] == ["clear_words", *["add_to_slots"] * 3]
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @dtypes
 @pytest.mark.parametrize("bits", [32, 33, 37, 40])
 def test_words_of_any_width(host: HostGpu, dtype: Any, bits: int) -> None:
@@ -166,7 +166,7 @@ def test_what_is_out_of_range_is_told_and_counts_nowhere(host: HostGpu) -> None:
     assert sums(host, x, index, 7, wrong=700).sum() == 997
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("text", "error"),
     [

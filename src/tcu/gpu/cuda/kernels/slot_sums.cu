@@ -1,12 +1,12 @@
-// The exact sums of the numbers that an index sends to each slot, by atomic additions of integers: sums of integers have no
-// order, so whoever comes first comes first.  A slot's sum is in fixed point (exact/fixed_point.cuh).
+// The exact sums of the numbers that an index sends to each slot, by atomic additions of integers, whose sums are the same in any
+// order.  A slot's sum is in fixed point (exact/fixed_point.cuh).
 //
-// `see_numbers` looks for the largest exponent and the lowest bit of all numbers, which say where the words lie;
-// `clear_words`; `add_to_slots`; `round_slots`.
+// `see_numbers` looks for the largest and the smallest exponent of all numbers, which say where the words lie and how many a slot
+// needs; `clear_words` zeroes these, `add_to_slots` adds the numbers, and `round_slots` rounds each sum once.
 //
 // Additions to one address wait for each other (2^26 of binary32 took 118 ms, H100).  So a block has a table of the words
 // that it meets first, in shared memory, where a slot of many numbers finds its place early.  A thread has four neighbouring
-// numbers, and adds up those of one slot before; so does a warp whose numbers all go to one.
+// numbers, and first adds up those of one slot; so does a warp whose numbers all go to one.
 //
 // Where the second cache does not hold the words of all slots, `add_to_slots` is launched for parts of them, one after another.
 //
@@ -35,6 +35,7 @@ constexpr u32 UP = 1, DOWN = 2, NOT_A_NUMBER = 4;
 __device__ inline exact::Words words_of(const SlotSums& p) {
     return exact::Words(static_cast<int>(p.bits), p.seen[0], p.seen[1]);
 }
+
 // Whether there is inf or NaN.
 __device__ inline bool any_special(const SlotSums& p) { return p.seen[0] == exact::FIELDS; }
 
