@@ -268,6 +268,34 @@ def test_what_is_refused(error: Any, match: str, call: Any) -> None:
         call(np.ones(3, np.float32))
 
 
+ARGUMENTS: dict[str, Any] = {
+    "x of index_sum": lambda x: tcu.index_sum(x, [0, 1], 2),
+    "index of index_mean": lambda x: tcu.index_mean([1.0, 2], x, 2),
+    "weights of index_sum": lambda x: tcu.index_sum([1.0, 2], [0, 1], 2, weights=x),
+    "initial of index_sum": lambda x: tcu.index_sum([1.0, 2], [0, 1], 2, initial=x),
+    "index of bincount": tcu.bincount,
+    "weights of bincount": lambda x: tcu.bincount([0, 1], x),
+    "x of histogram": lambda x: tcu.histogram(x, 2),
+    "weights of histogram": lambda x: tcu.histogram([1.0, 2], 2, weights=x),
+    "keys of reduce_by_key": lambda x: tcu.reduce_by_key(x, [1.0, 2]),
+    "x of reduce_by_key": lambda x: tcu.reduce_by_key([1, 2], x),
+    "gradient of embedding_gradient": lambda x: tcu.embedding_gradient(x, [0, 1], 2),
+    "target of cross_entropy": lambda x: tcu.cross_entropy(np.ones((2, 3), np.float32), x),
+}
+
+
+@pytest.mark.parametrize("where", ARGUMENTS)
+def test_masked_arrays_and_what_is_no_array_are_refused(where: str) -> None:
+    """NumPy would read what is masked, too."""
+    name = where.partition(" ")[0]
+    with pytest.raises(
+        DtypeError, match=rf"{name} is a masked array: fill it first, with {name}\.filled\(0\)"
+    ):
+        ARGUMENTS[where](np.ma.array([1, 0], mask=[False, True]))
+    with pytest.raises(DtypeError, match=f"{name} is no array of numbers"):
+        ARGUMENTS[where]([[1], [1, 2]])
+
+
 # ---- what is made of them ----
 
 

@@ -85,7 +85,7 @@ def cross_entropy(
         {"x": x, "target": target},
         "cross_entropy takes two arrays in the host's memory, or two tensors: make both tensors, with torch.from_dlpack",
     )
-    x, target = as_array(x), as_array(target)
+    x, target = as_array(x, "x"), as_array(target, "target")
     axis = axis_number(axis, x.ndim)
     check_target(x, target, axis)
     # Of all widths alike: in 8 bits -100 is another number.

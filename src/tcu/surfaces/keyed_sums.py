@@ -66,7 +66,7 @@ def bincount(index: Any, weights: Any = None, size: int | None = None, *, dtype:
     if is_dask(index) or is_dask(weights):
         return _lazy_bincount(index, weights, size, dtype)
     library = library_of(index, index if weights is None else weights, "weights")
-    index = as_array(index)
+    index = as_array(index, "index")
     check_line(index)
     if size is None:
         size = int(index.max()) + 1 if index.shape[0] else 0
@@ -75,7 +75,7 @@ def bincount(index: Any, weights: Any = None, size: int | None = None, *, dtype:
     places = checked_places(index, size, True, negative=False)
     if weights is None:
         return library.bincount(places, minlength=size)
-    return index_sum(as_array(weights), places, size, dtype=dtype, check=False)
+    return index_sum(as_array(weights, "weights"), places, size, dtype=dtype, check=False)
 
 
 def check_line(index: Any) -> None:
@@ -133,9 +133,9 @@ def histogram(
     if is_dask(x) or is_dask(weights):
         return _lazy_histogram(x, bins, range, weights, dtype)
     library = library_of(x, x if weights is None else weights, "weights")
-    x = as_array(x)
+    x = as_array(x, "x")
     if weights is not None:
-        weights = weights_like(as_array(weights), x).reshape(-1)
+        weights = weights_like(as_array(weights, "weights"), x).reshape(-1)
     line = x.reshape(-1)
     if library is np:
         edges = edges_of(line, bins, range)
@@ -236,8 +236,8 @@ def reduce_by_key(
         lazily: tuple[Any, Any] = dask_arrays().reduce_by_key(keys, x, axis, weights, dtype)
         return lazily
     library = library_of(x, keys, "keys")
-    keys = as_array(keys)
-    x = as_array(x)
+    keys = as_array(keys, "keys")
+    x = as_array(x, "x")
     check_keys(keys, x.shape[axis_number(axis, x.ndim)])
     unique, index = library.unique(keys, return_inverse=True)
     return unique, index_sum(
@@ -292,7 +292,7 @@ def embedding_gradient(
         gradient, index = arrays.lazy("gradient", gradient), arrays.lazy("index", index)
     else:
         library_of(gradient, index)
-        gradient, index = as_array(gradient), as_array(index)
+        gradient, index = as_array(gradient, "gradient"), as_array(index, "index")
     rows, places = looked_up(gradient, index)
     dtype = rows.dtype if dtype is None else dtype
     found = index_sum(rows, places, size, initial=initial, check=check, dtype=dtype)

@@ -29,9 +29,12 @@ def library_of(arrays: Mapping[str, Any], mixed: str) -> Any:
     return sys.modules["torch"] if all(tensors) else np
 
 
-def as_array(x: Any) -> Any:
-    """A tensor as it is, and anything else as NumPy reads it."""
-    return x if is_tensor(x) else np.asarray(x)
+def as_array(x: Any, name: str) -> Any:
+    """A tensor as it is, and anything else as NumPy reads it.  Raises DtypeError for a masked array, and for what is no array."""
+    if is_tensor(x):
+        return x
+    check_unmasked(x, name)
+    return numpy_array(x, name)
 
 
 def of_one_library(**arrays: Any) -> tuple[Any, ...]:

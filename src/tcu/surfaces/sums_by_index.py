@@ -56,7 +56,7 @@ def by_index(
 ) -> Any:  # fmt: skip
     """``tcu.index_sum``, or ``tcu.index_mean``."""
     library = library_of(x, index)
-    x, index = as_array(x), as_array(index)
+    x, index = as_array(x, "x"), as_array(index, "index")
     axis = axis_number(axis, x.ndim)
     count = whole_size(size)
     check_index(index, x.shape[axis])
@@ -74,7 +74,9 @@ def by_index(
     function: Callable[..., Any] = functions.segment_fmean if mean else functions.segment_fsum
     factors = None
     rows = _moved(x, axis, 0)
-    if weights is not None and not kernels and "float64" in (dtype_name(x), dtype_name(as_array(weights))):
+    if weights is not None:
+        weights = as_array(weights, "weights")
+    if weights is not None and not kernels and "float64" in (dtype_name(x), dtype_name(weights)):
         function = functions.segment_fdot
         rows, factors = _factors(x, weights, axis, wide=True)
         factors = library.broadcast_to(factors, tuple(rows.shape))
@@ -212,7 +214,7 @@ def _factors(x: Any, weights: Any, axis: int, wide: bool) -> tuple[Any, Any]:
     """(x, its weights) in binary64, with the index's axis in front."""
     if is_tensor(x) != is_tensor(weights):
         raise ParameterError("weights are of another library than x: give both arrays of one")
-    weights = as_array(weights)
+    weights = as_array(weights, "weights")
     check_weights(x, weights, axis, wide)
     rows = _moved(x, axis, 0)
     if weights.ndim == x.ndim:
@@ -238,7 +240,7 @@ def _with(library: Any, rows: Any, places: Any, initial: Any, axis: int, size: i
     """The numbers and their places, with one more for each slot, in a format that holds both kinds."""
     if is_tensor(rows) != is_tensor(initial):
         raise ParameterError("initial is of another library than x: give both arrays of one")
-    initial = as_array(initial)
+    initial = as_array(initial, "initial")
     first, second = dtype_name(rows), dtype_name(initial)
     shape = tuple(rows.shape[1:])
     check_initial(rows, initial, (*shape[:axis], size, *shape[axis:]), axis)
