@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tcu.errors import DtypeError, ShapeError
+from tcu.formats.array import check_unmasked
 
 __all__ = ["all_integers", "broadcast", "each", "integers_of", "number_of", "row_of"]
 
@@ -29,6 +30,7 @@ def broadcast(**arrays: Any) -> tuple[Any, ...]:
 
 def integers_of(label: str, value: Any) -> Any:
     """The value as an array of Python integers; raises DtypeError or ShapeError, which name it."""
+    check_unmasked(value, label)
     array = value if isinstance(value, np.ndarray) else _objects(value)
     if array.dtype.kind in "iu":
         return array.astype(object)

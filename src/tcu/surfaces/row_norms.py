@@ -13,7 +13,7 @@ from tcu.formats.tensor import is_tensor
 from tcu.ops.layout import Along, axis_number, row_axis
 from tcu.surfaces import functions
 from tcu.surfaces.call import scaled
-from tcu.surfaces.one_library import library_of
+from tcu.surfaces.one_library import as_array, library_of
 
 __all__ = ["layer_norm", "rms_norm"]
 
@@ -167,7 +167,9 @@ def _of_one_library(name: str, x: Any, given: dict[str, Any]) -> tuple[Any, dict
             said = ", ".join(f"{key} is on {each.device}" for key, each in arrays.items())
             raise ParameterError(f"{said}: move all to one device")
         return x, given
-    return np.asarray(x), {key: None if each is None else np.asarray(each) for key, each in given.items()}
+    return as_array(x, "x"), {
+        key: None if each is None else as_array(each, key) for key, each in given.items()
+    }
 
 
 def _check_shapes(x: Any, axis: int, given: dict[str, Any]) -> None:

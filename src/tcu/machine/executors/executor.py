@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tcu.formats.array import check_unmasked
 from tcu.machine.shapes import empty
 from tcu.plan.transform import Planes, Transform
 
@@ -48,7 +49,8 @@ class Executor(ABC):
         """The product of (..., n, k) and (..., k, c), with k and c at most √m; batches broadcast."""
 
     def array(self, values: Any) -> Any:
-        """The values where this executor wants them: an array of any library stays as it is."""
+        """The values where this executor wants them: an array of any library stays as it is.  Raises DtypeError for a masked one."""
+        check_unmasked(values, "x")
         return values if hasattr(values, "__array_function__") else np.asarray(values)
 
     def place(self, values: Any) -> Any:

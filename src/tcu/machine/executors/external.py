@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tcu.errors import ParameterError
+from tcu.formats.array import check_unmasked
 from tcu.machine.executors.executor import Executor, magnitude
 from tcu.machine.executors.ideal import IdealExecutor
 
@@ -95,6 +96,7 @@ class ExternalMemoryExecutor(Executor):
         self.memory = InternalMemory(3 * side * side + 3)
 
     def array(self, values: Any) -> Any:
+        check_unmasked(values, "x")
         return values if isinstance(values, ExternalArray) else _external(np.asarray(values), self.memory)
 
     def on_host(self, values: Any) -> Any:
