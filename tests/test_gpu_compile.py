@@ -816,7 +816,9 @@ def test_sums_by_index_compile(element: str, capability: tuple[int, int]) -> Non
     """Counted and sorted places, numbers and rows, few and many rows to a slot; nothing is spilled."""
     nvrtc_or_skip()
     fmt = get_format(element)
-    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132, shared_memory=227 << 10)
+    gpu: Any = SimpleNamespace(
+        compute_capability=capability, multiprocessors=132, shared_memory=227 << 10, l2=50 << 20
+    )
     recipes = []
     for n, slots, width in (
         (1000, 10, 1),
@@ -842,7 +844,7 @@ def test_sums_by_index_compile(element: str, capability: tuple[int, int]) -> Non
                     index_sums.rows_recipe(n, slots, width, width, True, room, fmt, fmt, gpu, mean=mean)
                 )
     for wide, packed, mean in ((True, True, False), (False, True, True), (True, False, True)):
-        words = slot_sums.SlotWords.of(100_000, 1000, fmt, mean)
+        words = slot_sums.SlotWords.of(100_000, 1000, fmt, mean, gpu)
         assert words is not None
         recipes.append(
             slot_sums.slot_sums_recipe(100_000, 1000, wide, words, 1, packed, fmt, fmt, gpu, mean=mean)

@@ -29,7 +29,9 @@ dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dty
 
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch, built: Path) -> HostGpu:
-    return HostGpu(monkeypatch, built)
+    found = HostGpu(monkeypatch, built)
+    object.__setattr__(found.gpu, "l2", 50 << 20)
+    return found
 
 
 def sums(
@@ -42,7 +44,7 @@ def sums(
     place, host.readable = placed(
         np.lib.stride_tricks.as_strided(x, (stride * (n - 1) + 1,), (x.itemsize,)), shift
     )
-    room = SlotWords.of(10**6, slots, element, mean)
+    room = SlotWords.of(10**6, slots, element, mean, host.gpu)
     assert room is not None
     if bits is not None:
         room = SlotWords(bits, -(-(element.emax + 1 - element.quantum_exponent) // bits) + mean, 0)

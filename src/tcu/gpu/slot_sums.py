@@ -18,8 +18,8 @@ _RESIDENT = {2: 3, 4: 3, 8: 2}
 _MOST_BITS = 40
 """Of a word, as in cuda/device/exact/fixed_point.cuh."""
 _PART_BYTES = 1 << 24
-"""Of the first words of the slots that are served at a time: additions wait for memory where the second cache does not hold them.
-Into 2^20 slots 2^26 numbers of binary32 took 884 us, into 2^22 at once 1,589 (H100)."""
+"""Of the first words of the slots that are served at a time, or a third of the second cache: additions wait for memory where that
+does not hold them.  Into 2^20 slots 2^26 numbers of binary32 took 884 us, into 2^22 at once 1,589 (H100, 50 MB)."""
 _MOST_PARTS = 8
 """Each reads all indices, so that a sort takes less time from there on."""
 _WRONG, _SEEN, _HEAD = 0, 8, 4
@@ -57,14 +57,18 @@ class SlotWords:
     zeros = _HEAD
 
     @classmethod
-    def of(cls, n: int, slots: int, element: Format, mean: bool) -> SlotWords | None:
+    def of(cls, n: int, slots: int, element: Format, mean: bool, gpu: Gpu) -> SlotWords | None:
         """None where a sort takes less time, or less memory."""
         bits = min(63 - max(n - 1, 1).bit_length(), _MOST_BITS)
         lowest, above = element.quantum_exponent, element.emax + 1
         planes = -(-(above - lowest) // bits) + mean
-        if not slots or 8 * slots > _MOST_PARTS * _PART_BYTES or planes * slots > 2 * n:
+        if not slots or _parts(slots, gpu) > _MOST_PARTS or planes * slots > 2 * n:
             return None
         return cls(bits, planes, _HEAD + planes * slots + -(-slots // 2))
+
+
+def _parts(slots: int, gpu: Gpu) -> int:
+    return -(-8 * slots // min(_PART_BYTES, gpu.l2 // 3))
 
 
 def slot_sums_recipe(
@@ -79,7 +83,7 @@ def slot_sums_recipe(
         "ELEMENT": ELEMENTS[element.name], "LAYOUT": "ALIGNED", "TERM": "VALUE", "THREADS": _THREADS, "UNROLL": 1,
         "RESIDENT": resident, "WIDE": int(wide), "PACKED": int(packed), "RESULT": TARGETS[target.name], "MEAN": int(mean),
     }  # fmt: skip
-    parts = max(1, -(-8 * slots // _PART_BYTES))
+    parts = _parts(slots, gpu)
 
     def problem(part: int) -> Struct:
         bounds = slots * part // parts, slots * (part + 1) // parts

@@ -44,7 +44,7 @@ def sum_by_index(rows: Any, index: Any, slots: int, mean: bool, dtype: Any) -> t
         element = summable(view.dtype, "x", "sum")
         target = result_format(element, dtype)
         wide, stride = bool(places.dtype == np.int64), view.strides[0] if n > 1 else columns
-        slot_words = SlotWords.of(n, slots, element, mean) if columns == 1 else None
+        slot_words = SlotWords.of(n, slots, element, mean, find_gpu(ordinal)) if columns == 1 else None
         if slot_words is not None:
             words, address = library.empty(rows, (slot_words.words,), np.dtype(np.int64), ordinal)
             words[: slot_words.zeros].zero_()
