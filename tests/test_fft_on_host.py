@@ -20,6 +20,7 @@ from test_kernels_on_host import HostGpu
 from tcu.engines import host as model
 from tcu.gpu import GpuError
 from tcu.gpu import fft as kernels
+from tcu.model.fft import convolution_kernel
 from tcu.ops.fft import FftCall
 from tcu.plan import fft as plans
 
@@ -54,11 +55,14 @@ def host(monkeypatch: pytest.MonkeyPatch, built: Path) -> HostGpu:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Plans of more passes."""
+    """Plans of more passes; what is kept of them, chirps that they transformed among it, goes with them."""
     monkeypatch.setattr(plans, "_AT_ONCE", AT_ONCE)
-    plans.fft_plan.cache_clear()
+    caches = [plans.fft_plan, convolution_kernel]
+    for each in caches:
+        each.cache_clear()
     yield
-    plans.fft_plan.cache_clear()
+    for each in caches:
+        each.cache_clear()
 
 
 def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any, *, wild: bool = False) -> Any:
