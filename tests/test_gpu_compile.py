@@ -336,7 +336,7 @@ def has_sums(which: str, element: str, mmas: int, capability: tuple[int, int]) -
 
 
 @pytest.mark.slow(60)
-@pytest.mark.some(120)
+@pytest.mark.some(80)
 @pytest.mark.parametrize(
     ("which", "element", "mmas", "capability"),
     [
@@ -856,7 +856,7 @@ def test_sums_by_index_compile(element: str, capability: tuple[int, int]) -> Non
 
 
 @pytest.mark.slow(4)
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
 def test_exact_sums_along_axes_compile(

@@ -924,7 +924,7 @@ def test_short_rows(host: HostGpu, monkeypatch: pytest.MonkeyPatch, exclusive: b
     assert not host._workspaces, "nobody waits for another warp"
 
 
-@pytest.mark.some(18)
+@pytest.mark.some(12)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "result"),
@@ -1235,7 +1235,7 @@ SHAPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.some(10)
+@pytest.mark.some(6)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "busy", "capability"),
