@@ -12,11 +12,11 @@ from tcu.gpu.sums import ELEMENTS, TARGETS
 
 __all__ = ["SlotWords", "slot_sums_recipe"]
 
-_THREADS = 512
+_THREADS, _ITEMS = 512, 4
 _RESIDENT = {2: 3, 4: 3, 8: 2}
 """Blocks of a multiprocessor, by the bytes of a number."""
 _MOST_BITS = 40
-"""Of a word, as in cuda/device/exact/fixed_point.cuh."""
+"""Of a word: three of them are rounded as 128 bits (cuda/device/exact/fixed_point.cuh)."""
 _PART_BYTES = 1 << 24
 """Of the first words of the slots that are served at a time, or a third of the second cache: additions wait for memory where that
 does not hold them.  Into 2^20 slots 2^26 numbers of binary32 took 884 us, into 2^22 at once 1,589 (H100, 50 MB)."""
@@ -82,6 +82,7 @@ def slot_sums_recipe(
     macros = {
         "ELEMENT": ELEMENTS[element.name], "LAYOUT": "ALIGNED", "TERM": "VALUE", "THREADS": _THREADS, "UNROLL": 1,
         "RESIDENT": resident, "WIDE": int(wide), "PACKED": int(packed), "RESULT": TARGETS[target.name], "MEAN": int(mean),
+        "ITEMS": _ITEMS,
     }  # fmt: skip
     parts = _parts(slots, gpu)
 
@@ -96,7 +97,7 @@ def slot_sums_recipe(
         "specials": (ROOM, 8 * (_HEAD + room.planes * slots)),
     }  # fmt: skip
     filled = gpu.multiprocessors * resident
-    some = min(filled, -(-n // (4 * _THREADS)))
+    some = min(filled, -(-n // (_ITEMS * _THREADS)))
     return Recipe(
         tuple(
             KernelChoice("slot_sums", macros, blocks, _THREADS, problem(part), takes, entry=entry)

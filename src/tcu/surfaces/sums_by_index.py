@@ -74,9 +74,8 @@ def by_index(
     function: Callable[..., Any] = functions.segment_fmean if mean else functions.segment_fsum
     factors = None
     rows = _moved(x, axis, 0)
-    if weights is not None:
-        weights = as_array(weights, "weights")
-    if weights is not None and not kernels and "float64" in (dtype_name(x), dtype_name(weights)):
+    wide = () if weights is None or kernels else (dtype_name(x), dtype_name(as_array(weights, "weights")))
+    if "float64" in wide:
         function = functions.segment_fdot
         rows, factors = _factors(x, weights, axis, wide=True)
         factors = library.broadcast_to(factors, tuple(rows.shape))

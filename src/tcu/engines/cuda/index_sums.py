@@ -7,6 +7,7 @@ counters or a sort bring the places of each slot together, whose numbers or rows
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -14,10 +15,9 @@ import numpy as np
 
 from tcu.engines.cuda import segments
 from tcu.engines.cuda.sums import home_of
-from tcu.formats.format import Format
 from tcu.gpu.device import current, find_gpu
 from tcu.gpu.index_sums import Room, count_recipe, place_recipe, rows_recipe, sort_recipes
-from tcu.gpu.launch import Launch
+from tcu.gpu.launch import Launch, Recipe
 from tcu.gpu.slot_sums import SlotWords, slot_sums_recipe
 from tcu.gpu.sums import LOAD
 from tcu.model.elements import summable
@@ -49,7 +49,8 @@ def sum_by_index(rows: Any, index: Any, slots: int, mean: bool, dtype: Any) -> t
             words, address = library.empty(rows, (slot_words.words,), np.dtype(np.int64), ordinal)
             words[: slot_words.zeros].zero_()
             packed = stride == 1 and view.address % LOAD == 0 and places.address % LOAD == 0
-            launch = _slot_sums(n, slots, wide, slot_words, stride, packed, element, target, mean, ordinal)
+            given = n, slots, wide, slot_words, stride, packed, element, target
+            launch = _launch(slot_sums_recipe, given, mean, ordinal)
             result, out = library.empty(rows, (slots, 1), target.dtype, ordinal)
             launch.start(view.address, places.address, out, stream, address)
             return result, words[:1]
@@ -65,7 +66,7 @@ def sum_by_index(rows: Any, index: Any, slots: int, mean: bool, dtype: Any) -> t
             if counts and room.passes:
                 torch.cumsum(halves[:counts], 0, dtype=torch.int32, out=halves[counts : 2 * counts])
             elif counts:
-                torch.cumsum(words[room.counts : room.edges][:counts], 0, out=edges[1:])
+                torch.cumsum(words[room.counts : room.counts + counts], 0, out=edges[1:])
         if not n:
             edges.zero_()
         if columns == 1:
@@ -74,21 +75,13 @@ def sum_by_index(rows: Any, index: Any, slots: int, mean: bool, dtype: Any) -> t
             result = segments.reduce(request, line, edges, None, check=False).reshape(slots, 1)
         else:
             aligned = view.address % LOAD == 0
-            launch = _rows(n, slots, columns, stride, aligned, room, element, target, mean, ordinal)
+            launch = _launch(
+                rows_recipe, (n, slots, columns, stride, aligned, room, element, target), mean, ordinal
+            )
             result, out = library.empty(rows, (slots, columns), target.dtype, ordinal)
             if slots and columns:
                 launch.start(view.address, 0, out, stream, address)
         return result, words[:1]
-
-
-@lru_cache(maxsize=1024)
-def _slot_sums(
-    n: int, slots: int, wide: bool, room: SlotWords, stride: int, packed: bool, element: Format, target: Format, mean: bool,
-    ordinal: int,
-) -> Launch:  # fmt: skip
-    gpu = find_gpu(ordinal)
-    recipe = slot_sums_recipe(n, slots, wide, room, stride, packed, element, target, gpu, mean=mean)
-    return Launch(recipe, gpu)
 
 
 @lru_cache(maxsize=1024)
@@ -111,9 +104,6 @@ def _steps(
 
 
 @lru_cache(maxsize=1024)
-def _rows(
-    n: int, slots: int, columns: int, stride: int, aligned: bool, room: Room, element: Format, target: Format, mean: bool,
-    ordinal: int,
-) -> Launch:  # fmt: skip
+def _launch(recipe_of: Callable[..., Recipe], given: tuple[Any, ...], mean: bool, ordinal: int) -> Launch:
     gpu = find_gpu(ordinal)
-    return Launch(rows_recipe(n, slots, columns, stride, aligned, room, element, target, gpu, mean=mean), gpu)
+    return Launch(recipe_of(*given, gpu, mean=mean), gpu)

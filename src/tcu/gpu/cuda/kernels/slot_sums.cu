@@ -17,6 +17,7 @@
 //   PACKED  1: numbers and indices lie without gaps, from a multiple of 16 bytes on
 //   RESULT  the format of the results, as finish::Target numbers them
 //   MEAN    1: the sums are divided by the numbers of places
+//   ITEMS   numbers of a thread at a time
 
 #include "device/exact/fixed_point.cuh"
 #include "device/load/slot.cuh"
@@ -26,7 +27,6 @@ using namespace tcu;
 #include "generated/slot_sums/SlotSums.inc"
 
 constexpr finish::Target TARGET = static_cast<finish::Target>(RESULT);
-constexpr int ITEMS = 4;  // of a thread at a time
 constexpr i64 TILE = static_cast<i64>(THREADS) * ITEMS;
 
 // Bits of what a slot met besides finite numbers.

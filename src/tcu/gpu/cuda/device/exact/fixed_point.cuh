@@ -10,8 +10,6 @@
 
 namespace tcu::exact {
 
-constexpr int MOST_BITS = 40;  // of a word: three of them are rounded as 128 bits
-
 __device__ inline bool is_special(Code code) { return (static_cast<int>(code >> FRACTION) & FIELDS) == FIELDS; }
 
 // The largest and the smallest number that was seen, but zero, by their codes without a sign; the latter less one, so that zero
