@@ -6,9 +6,9 @@
 //
 // Compiled with ELEMENT, LAYOUT ALIGNED (load/array.cuh), THREADS, RESIDENT, UNROLL 1, TERM VALUE, what exact/slot_columns.cuh
 // lists, where COLUMNS are 16 bytes, and
-//   LANES  that share a row, a power of two up to 32
-//   SLOTS  of a window
-//   STAGED   rows of a window in shared memory
+//   LANES   that share a row, a power of two up to 32
+//   SLOTS   of a window
+//   STAGED  rows of a window in shared memory
 
 #include "device/exact/slot_columns.cuh"
 #include "device/load/async_copy.cuh"
