@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -17,16 +18,18 @@ from bits import same
 
 import tcu
 from tcu.errors import ParameterError
+from tcu.ops import OPERATIONS
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
 import tcu.torch  # noqa: E402  after PyTorch was found
+from tcu.surfaces.torch import reproducible  # noqa: E402
 
 functional = torch.nn.functional
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sum": lambda x, w, b: x.sum(-1) + x.sum() * 0,
     "mean": lambda x, w, b: x.mean(-1, keepdim=True),
     "var": lambda x, w, b: x.var(-1) + torch.var_mean(x, -1)[1],
-    "std": lambda x, w, b: x.std(-1, correction=0),
+    "std": lambda x, w, b: x.std(-1, correction=0) + torch.std_mean(x, -1)[0],
     "norm": lambda x, w, b: torch.linalg.vector_norm(x, dim=-1) + torch.norm(x, dim=1),
     "cumsum": lambda x, w, b: x.cumsum(-1),
     "softmax": lambda x, w, b: x.softmax(-1),
@@ -71,6 +74,18 @@ def test_a_row_has_the_same_bits_in_every_batch(name: str, dtype: Any) -> None:
         assert found.dtype == dtype
         tolerance = 1e-5 if dtype == torch.float32 else 0.05
         torch.testing.assert_close(found.double(), wanted, rtol=tolerance, atol=5 * tolerance)
+
+
+def test_operators_of_the_same_names_are_those_of_the_table() -> None:
+    assert {"sum", "mean", "var", "std", "var_mean", "std_mean"} <= reproducible._BY_TCU.keys()
+    moments = [each.name for each in OPERATIONS.values() if each.moments and not each.exact]
+    x = drawn(torch.float32)[0].detach()
+    with tcu.torch.reproducible(strict=True):
+        for name, unbiased, keepdim in product(moments, (False, True), (False, True)):
+            spread, mean = getattr(torch, f"{name}_mean")(x, 1, unbiased, keepdim)
+            same(spread, getattr(tcu, name)(x, 1, correction=float(unbiased), keepdim=keepdim))
+            same(mean, tcu.mean(x, 1, keepdim=keepdim))
+            same(getattr(torch, f"{name}_mean")(x)[0], getattr(torch, name)(x))
 
 
 def test_losses_and_gradients_of_weights() -> None:

@@ -52,8 +52,8 @@ def stub(module: Any) -> str:
 
 
 def _function(function: Any) -> str:
-    parameters, starred = [], False
-    for each in inspect.signature(function).parameters.values():
+    signature, parameters, starred = inspect.signature(function), [], False
+    for each in signature.parameters.values():
         if each.kind is each.KEYWORD_ONLY and not starred:
             parameters.append("*")
             starred = True
@@ -61,7 +61,7 @@ def _function(function: Any) -> str:
         parameters.append(f"{each.name}: {each.annotation}{default}")
     text = "".join(f"    {each},\n" for each in parameters)
     documentation = textwrap.indent(f'"""{function.__doc__}"""', "    ", lambda line: bool(line.strip()))
-    return f"def {function.__name__}(\n{text}) -> Any:\n{documentation}\n\n"
+    return f"def {function.__name__}(\n{text}) -> {signature.return_annotation}:\n{documentation}\n\n"
 
 
 def _shown(default: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, SupportsIndex
 
@@ -16,7 +17,7 @@ from tcu.formats.scalar import Number, decode, encode
 from tcu.model.elements import Elements
 from tcu.model.execute import pieces
 from tcu.model.pairs import Pairs
-from tcu.ops import CUMSUM, DOT, STD, SUM, VAR
+from tcu.ops import CUMSUM, DOT, SUM
 from tcu.ops.exact import SCALE, Accumulator, Tally, exact_sum, tally
 from tcu.ops.exact_products import PRODUCT_SCALE, sum_of_products
 from tcu.ops.info import scan_info
@@ -33,11 +34,10 @@ from tcu.plan import (
     plan_error_bound,
     scan_error_bound,
 )
+from tcu.surfaces.signatures import REQUIRED, Parameters, dressed, keywords_of
 from tcu.units import DEFAULT_UNIT, Unit, get_unit
 
-__all__ = [
-    "bound_of", "cumsum_error_bound", "dot_error_bound", "error_bound", "std_error_bound", "var_error_bound",
-]  # fmt: skip
+__all__ = ["bound_of", "bound_of_moments", "cumsum_error_bound", "dot_error_bound", "error_bound"]
 
 _PIECE = 1 << 22
 
@@ -137,64 +137,52 @@ def _rounded_up(number: Number) -> float:
     return float(decode(encode(number, "binary64", "RU"), "binary64"))
 
 
-def var_error_bound(
-    x: npt.ArrayLike, *, correction: float = 0.0, block: int | None = None, dtype: npt.DTypeLike | None = None
-) -> float:
-    """A bound on |tcu.var(x, ...) - exact variance of x|, with the parameters of :func:`tcu.var`.
+_OF_MOMENTS = """A bound on |tcu.{name}(x, ...) - exact {what} of x|, with the parameters of :func:`tcu.{name}`.
 
-    Proved from n, the sums of |x - x[0]| and of its square, and the largest of
-    them.  inf where an overflow cannot be excluded, or where the correction leaves
-    nothing to divide by; NaN where x holds inf or NaN, or nothing.
+Proved from n, the sums of |x - x[0]| and of its square, and the largest of
+them.  inf where an overflow cannot be excluded, or where the correction leaves
+nothing to divide by; NaN where x holds inf or NaN, or nothing.
 
-    Examples
-    --------
-    >>> import numpy as np, tcu
-    >>> x = np.arange(1000, dtype=np.float32)
-    >>> abs(float(tcu.var(x)) - float(tcu.fvar(x, dtype=np.float64))) <= tcu.var_error_bound(x)
-    True
-    """
-    elements = Elements.of(x)
-    lost, top = _lost_of_variance(VAR, elements, correction, block, dtype)
-    return _rounded(lost, top, result_format(elements.format, dtype))
+Examples
+--------
+>>> import numpy as np, tcu
+>>> x = np.arange(1000, dtype=np.float32)
+>>> abs(float(tcu.{name}(x)) - float(tcu.f{name}(x, dtype=np.float64))) <= tcu.{name}_error_bound(x)
+True
+"""
 
 
-def std_error_bound(
-    x: npt.ArrayLike, *, correction: float = 0.0, block: int | None = None, dtype: npt.DTypeLike | None = None
-) -> float:
-    """A bound on |tcu.std(x, ...) - exact standard deviation of x|, as :func:`var_error_bound`.
+def bound_of_moments(operation: Operation) -> Callable[..., Any]:
+    """The function that bounds the error of a variance or of its root, as ``tcu.var_error_bound`` does."""
+    variance = replace(operation, finish="variance")
 
-    Examples
-    --------
-    >>> import numpy as np, tcu
-    >>> x = np.arange(1000, dtype=np.float32)
-    >>> abs(float(tcu.std(x)) - float(tcu.fstd(x, dtype=np.float64))) <= tcu.std_error_bound(x)
-    True
-    """
-    elements = Elements.of(x)
-    lost, top = _lost_of_variance(STD, elements, correction, block, dtype)
-    if lost and math.isfinite(lost):
-        # |a - b| = |a^2 - b^2| / (a + b), and is at most the root of |a^2 - b^2|.
-        given = (VAR, elements.array, correction, block)
-        least = math.sqrt(max(float(_value_of(*given)) * (1 - 2.0**-50) - lost, 0.0))
-        lost = min(math.sqrt(lost), lost / least if least else math.inf) * (1 + 2.0**-40)
-    return _rounded(lost, math.sqrt(top), result_format(elements.format, dtype))
+    def bound(x: npt.ArrayLike, **options: Any) -> float:
+        elements, given = Elements.of(x), operation.values(options)
+        lost, top = _lost_of_variance(operation, elements, given)
+        if operation.root:
+            if lost and math.isfinite(lost):
+                # |a - b| = |a^2 - b^2| / (a + b), and is at most the root of |a^2 - b^2|.
+                value, _ = execute(Call(variance, (elements.array,), WHOLE, (*given[:-1], "float64")))
+                least = math.sqrt(max(float(value) * (1 - 2.0**-50) - lost, 0.0))
+                lost = min(math.sqrt(lost), lost / least if least else math.inf) * (1 + 2.0**-40)
+            top = math.sqrt(top)
+        return _rounded(lost, top, result_format(elements.format, given[-1]))
 
-
-def _value_of(operation: Operation, x: Any, correction: float, block: int | None) -> Any:
-    return execute(Call(operation, (x,), WHOLE, (correction, block, "float64")))[0]
+    name, what = operation.name, "standard deviation" if operation.root else "variance"
+    documentation = _OF_MOMENTS.format(name=name, what=what)
+    parameters: Parameters = [("x", REQUIRED, "npt.ArrayLike")]
+    return dressed(
+        bound, f"{name}_error_bound", "tcu", documentation, parameters, keywords_of(operation), "float"
+    )
 
 
 def _lost_of_variance(
-    operation: Operation,
-    elements: Elements,
-    correction: float,
-    block: int | None,
-    dtype: npt.DTypeLike | None,
+    operation: Operation, elements: Elements, options: tuple[Any, ...]
 ) -> tuple[float, float]:
     """(a bound on the error of a variance before its rounding, a bound on the variance itself)"""
-    options = operation.values({"correction": correction, "block": block, "dtype": dtype})
     plan, _ = plan_of(operation, elements.n, elements.format, options)
-    n, left, unit = elements.n, elements.n - options[0], get_format("binary64").unit_roundoff
+    n, unit = elements.n, get_format("binary64").unit_roundoff
+    left = n - operation.correction(options)
     if not n:
         return math.nan, math.nan
     pivot, first, second, top = float(elements.read(0, 1)[0]), Tally(), Tally(), 0.0

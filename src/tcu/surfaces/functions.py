@@ -1,4 +1,4 @@
-"""The functions of the public face, one for each operation and one for its segments, made from the table."""
+"""The functions of the public face, made from the table: of each operation, of its segments, of a variance's error."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from tcu.errors import ParameterError
 from tcu.ops import OPERATIONS
 from tcu.ops.layout import WHOLE, Along, Ragged
 from tcu.ops.operation import Operation
+from tcu.surfaces.bounds import bound_of_moments
 from tcu.surfaces.call import known, run
 from tcu.surfaces.signatures import REQUIRED, Parameters, dressed, keywords_of, with_axes
 from tcu.surfaces.where import run_where
-
-__all__ = ["function_of", "segments_of"]
 
 Function = Callable[..., Any]
 _OUT: Parameters = [("out", None, "Any")]
@@ -118,5 +117,9 @@ for _operation in OPERATIONS.values():
     FUNCTIONS[_operation.name] = function_of(_operation)
     if Ragged in _operation.layouts:
         FUNCTIONS[f"segment_{_operation.name}"] = segments_of(_operation)
+    if _operation.moments and not _operation.exact:
+        FUNCTIONS[f"{_operation.name}_error_bound"] = bound_of_moments(_operation)
 globals().update(FUNCTIONS)
-__all__ += list(FUNCTIONS)
+__all__ = [name for name in FUNCTIONS if name not in ("layer_norm", "rms_norm")]
+"""What tcu itself shows: those two with weights besides (:mod:`tcu.surfaces.row_norms`).  Functions of a program's own are
+made by ``function_of`` and ``segments_of``."""

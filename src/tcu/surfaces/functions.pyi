@@ -10,8 +10,6 @@ from tcu.ops.operation import Operation
 from tcu.units import Unit
 
 __all__ = [
-    "function_of",
-    "segments_of",
     "cumsum",
     "segment_cumsum",
     "dot",
@@ -44,10 +42,12 @@ __all__ = [
     "segment_softmax",
     "std",
     "segment_std",
+    "std_error_bound",
     "sum",
     "segment_sum",
     "var",
     "segment_var",
+    "var_error_bound",
 ]
 
 FUNCTIONS: dict[str, Callable[..., Any]]
@@ -1130,6 +1130,27 @@ def segment_std(
     array([1., 0.], dtype=float32)
     """
 
+def std_error_bound(
+    x: npt.ArrayLike,
+    *,
+    correction: float = 0.0,
+    block: int | None = None,
+    dtype: npt.DTypeLike | Any = None,
+) -> float:
+    """A bound on |tcu.std(x, ...) - exact standard deviation of x|, with the parameters of :func:`tcu.std`.
+
+    Proved from n, the sums of |x - x[0]| and of its square, and the largest of
+    them.  inf where an overflow cannot be excluded, or where the correction leaves
+    nothing to divide by; NaN where x holds inf or NaN, or nothing.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> x = np.arange(1000, dtype=np.float32)
+    >>> abs(float(tcu.std(x)) - float(tcu.fstd(x, dtype=np.float64))) <= tcu.std_error_bound(x)
+    True
+    """
+
 def sum(
     x: Any,
     axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
@@ -1400,4 +1421,25 @@ def segment_var(
     >>> import numpy as np, tcu
     >>> tcu.segment_var(np.array([1, 2, 3, 7, 7], np.float32), [0, 3, 5])
     array([0.6666667, 0.       ], dtype=float32)
+    """
+
+def var_error_bound(
+    x: npt.ArrayLike,
+    *,
+    correction: float = 0.0,
+    block: int | None = None,
+    dtype: npt.DTypeLike | Any = None,
+) -> float:
+    """A bound on |tcu.var(x, ...) - exact variance of x|, with the parameters of :func:`tcu.var`.
+
+    Proved from n, the sums of |x - x[0]| and of its square, and the largest of
+    them.  inf where an overflow cannot be excluded, or where the correction leaves
+    nothing to divide by; NaN where x holds inf or NaN, or nothing.
+
+    Examples
+    --------
+    >>> import numpy as np, tcu
+    >>> x = np.arange(1000, dtype=np.float32)
+    >>> abs(float(tcu.var(x)) - float(tcu.fvar(x, dtype=np.float64))) <= tcu.var_error_bound(x)
+    True
     """

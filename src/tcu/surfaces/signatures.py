@@ -114,7 +114,13 @@ def keywords_of(operation: Operation) -> Parameters:
 
 
 def dressed(
-    function: Any, name: str, module: str, documentation: str, positional: Parameters, keywords: Parameters
+    function: Any,
+    name: str,
+    module: str,
+    documentation: str,
+    positional: Parameters,
+    keywords: Parameters,
+    result: str = "Any",
 ) -> Function:
     """The function with its name, its docstring, and the signature that it stands for."""
     made = [
@@ -127,5 +133,5 @@ def dressed(
     function.__name__ = function.__qualname__ = name
     function.__module__ = module
     function.__doc__ = documentation or None
-    function.__signature__ = inspect.Signature(made, return_annotation="Any")
+    function.__signature__ = inspect.Signature(made, return_annotation=result)
     return function  # type: ignore[no-any-return]

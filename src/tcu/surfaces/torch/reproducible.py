@@ -15,6 +15,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tcu.errors import ParameterError
+from tcu.ops import OPERATIONS
+from tcu.ops.operation import Term
 from tcu.surfaces import fft, functions, row_norms
 from tcu.surfaces.cross_entropy import Reduction, cross_entropy
 from tcu.surfaces.matmul import matmul
@@ -230,13 +232,17 @@ def _moments(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _var_mean(owner: Any, self: Any, dim: Any = None, correction: Any = None, keepdim: bool = False) -> Any:
-    variance = _moments(functions.var)(owner, self, dim, correction, keepdim)
-    return (
-        variance
-        if variance is NotImplemented
-        else (variance, _reduction(functions.mean)(owner, self, dim, keepdim))
-    )
+def _and_mean(moments: Callable[..., Any]) -> Callable[..., Any]:
+    """As ``var_mean`` and ``std_mean``."""
+
+    def run(owner: Any, self: Any, dim: Any = None, correction: Any = None, keepdim: bool = False) -> Any:
+        found = moments(owner, self, dim, correction, keepdim)
+        return found if found is NotImplemented else (found, _mean(owner, self, dim, keepdim))
+
+    return run
+
+
+_mean = _reduction(functions.mean)
 
 
 def _vector_norm(
@@ -441,9 +447,20 @@ def _rsqrt(owner: Any, self: Any) -> Any:
     return 1 / square_root(self) if _fits(self) else NotImplemented
 
 
+def _by_plan(term: Term, made: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    """Of tcu's own operations, whose names PyTorch has too, those that reduce what has this term."""
+    return {
+        name: made(functions.FUNCTIONS[name])
+        for name, each in OPERATIONS.items()
+        if name in functions.FUNCTIONS
+        and (each.kind, each.arithmetic, each.term) == ("reduce", "planned", term)
+    }
+
+
+_MOMENTS = _by_plan("moments", _moments)
 _BY_TCU: dict[str, Callable[..., Any]] = {
-    "sum": _reduction(functions.sum), "mean": _reduction(functions.mean), "var": _moments(functions.var),
-    "std": _moments(functions.std), "var_mean": _var_mean, "linalg_vector_norm": _vector_norm, "cumsum": _cumsum,
+    **_by_plan("value", _reduction), **_MOMENTS, **{f"{name}_mean": _and_mean(own) for name, own in _MOMENTS.items()},
+    "linalg_vector_norm": _vector_norm, "cumsum": _cumsum,
     "_softmax": _softmax, "_log_softmax": _log_softmax, "_safe_softmax": _safe_softmax,
     "_softmax_backward_data": _softmax_backward, "_log_softmax_backward_data": _log_softmax_backward,
     "nll_loss_forward": _nll_loss, "native_layer_norm": _layer_norm, "native_layer_norm_backward": _layer_norm_backward,
