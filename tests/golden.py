@@ -34,8 +34,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from bits import codes, one_nan
+from operations import names_of, needed
 
 import tcu
+from tcu import ops
 from tcu.algorithms.transform_plan import transform_plan
 from tcu.engines import engine_of
 from tcu.errors import DtypeError
@@ -218,10 +220,14 @@ class Case:
         return self.family and f"{self.family} {VERSIONS[self.family]}"
 
 
+def _family_of(operation: ops.Operation) -> Family:
+    return "scan" if operation.kind == "scan" else "sum" if operation.term == "value" else "dot"
+
+
 FAMILIES: dict[str, Family] = {
-    "sum": "sum", "mean": "sum", "error_bound": "sum", "dot": "dot", "norm": "dot", "dot_error_bound": "dot",
-    "var": "dot", "std": "dot", "var_error_bound": "dot", "std_error_bound": "dot",
-    "cumsum": "scan", "cumsum_error_bound": "scan", "dft": "transform", "transform": "transform",
+    **{name: _family_of(ops.OPERATIONS[each]) for each in names_of(arithmetic="planned")
+       for name in (each, f"{each}_error_bound") if hasattr(tcu, name)},
+    "error_bound": "sum", "dft": "transform", "transform": "transform",
     "product": "matmul", "matmul_error_bound": "matmul",
     **dict.fromkeys(("fft", "ifft", "rfft", "irfft", "dct", "dst", "convolve"), "fft"),
     "polyval": "polyval", "polyval_error_bound": "polyval",
@@ -472,7 +478,7 @@ def of_scans() -> Iterator[Case]:
 
 
 def of_products() -> Iterator[Case]:
-    for operation, dtype in product(("dot", "norm"), FORMATS):
+    for operation, dtype in product(names_of(arithmetic="planned", product=True), FORMATS):
         for kind in ("wide", "cancelling"):
             lengths = EDGES if kind == "wide" else (*FEW, *ODD)
             yield case("products", operation, dtype, kind, lengths, dtype="float64")
@@ -504,7 +510,7 @@ def ragged_products(operation: str, dtype: str, file: str) -> Iterator[Case]:
 
 
 def of_variances() -> Iterator[Case]:
-    for operation, dtype in product(("var", "std", "fvar", "fstd"), FORMATS):
+    for operation, dtype in product(names_of(moments=True), FORMATS):
         for kind in ("ordinary", "wide", "cancelling"):
             yield case("variances", operation, dtype, kind, (*FEW, *ODD), dtype="float64")
         yield case("variances", operation, dtype, "ordinary", FEW, correction=1)
@@ -523,10 +529,11 @@ def of_variances() -> Iterator[Case]:
                     layout=f"ragged {kind}",
                     dtype="float64",
                 )
-        if operation in ("var", "std"):
+        if operation in names_of(moments=True, exact=False):
             yield case("variances", operation, dtype, "wide", (*FEW, *ODD), block=96, dtype="float64")
             yield case("variances", operation, dtype, "cancelling", [(2, n) for n in around(1 << 18)], axis=1)
-    yield case("variances", "var", "binary64", "wide", around(1 << 22), block=32, dtype="float64")
+    for operation in names_of(moments=True, exact=False, root=False):
+        yield case("variances", operation, "binary64", "wide", around(1 << 22), block=32, dtype="float64")
 
 
 def of_row_functions() -> Iterator[Case]:
@@ -543,33 +550,32 @@ def of_row_functions() -> Iterator[Case]:
         (1, 70_001),
         (1, 300_001),
     )
-    for operation, dtype in product(
-        ("softmax", "log_softmax", "logsumexp", "rms_norm", "layer_norm", "normalize"), FORMATS
-    ):
+    for operation, dtype in product(names_of(in_parts=False), FORMATS):
         for kind in ("ordinary", "wide", "special"):
             yield case("rows", operation, dtype, kind, shapes, axis=-1)
         for target in ("float16", "bfloat16", "float32", "float64"):
             yield case("rows", operation, dtype, "ordinary", ((5, 257), (3, 4096)), axis=-1, dtype=target)
         yield case("rows", operation, dtype, "ordinary", ((40, 7), (257, 3, 2)), axis=0)
-        if operation in ("rms_norm", "layer_norm", "normalize"):
+        if operation in names_of(arithmetic="norms"):
             yield case("rows", operation, dtype, "wide", ((5, 257), (3, 4096)), axis=-1, eps=0.0)
 
 
 def of_segment_row_functions() -> Iterator[Case]:
-    for operation, dtype in product(("segment_softmax", "segment_logsumexp"), FORMATS):
+    ragged = [f"segment_{name}" for name in names_of(in_parts=False) if hasattr(tcu, f"segment_{name}")]
+    for operation, dtype in product(ragged, FORMATS):
         for kind, numbers_of in product(("short", "mixed", "empty"), ("ordinary", "special")):
             yield case("rows", operation, dtype, numbers_of, RAGGED[kind][:2], layout=f"ragged {kind}")
 
 
 def of_exact_sums() -> Iterator[Case]:
-    for operation, dtype in product(("fsum", "fmean", "fdot", "fnorm"), FORMATS):
+    for operation, dtype in product(names_of(exact=True, kind="reduce", moments=False), FORMATS):
         for kind in ("ordinary", "wide", "cancelling"):
             for target in (None, "float16", "float64"):
                 yield case("exact", operation, dtype, kind, (*FEW, 300_001), dtype=target)
         if operation != "fdot":  # products of inf and of -inf have no exact sum
             yield case("exact", operation, dtype, "special", FEW)
         yield case("exact", operation, dtype, "wide", FEW, layout="strided")
-        if operation in ("fdot", "fnorm"):
+        if operation in names_of(exact=True, product=True):
             for axis, shapes in AXES[:3]:
                 for target in (None, "float64"):
                     yield case("exact", operation, dtype, "wide", shapes, axis=axis, dtype=target)
@@ -601,8 +607,8 @@ def of_bounds() -> Iterator[Case]:
         if planned(dtype, unit, {"variant": variant}) is not None:
             yield case("bounds", "error_bound", dtype, "wide", FEW, unit=unit, variant=variant)
     for dtype in FORMATS:
-        for operation in ("dot_error_bound", "var_error_bound", "std_error_bound"):
-            yield case("bounds", operation, dtype, "wide", FEW)
+        for operation in ("dot", *names_of(moments=True, exact=False)):
+            yield case("bounds", f"{operation}_error_bound", dtype, "wide", FEW)
         yield case("bounds", "cumsum_error_bound", dtype, "wide", (1, 33, 1025), dtype="float64")
     for variant, dtype, unit in product(BY_TRIANGLES, TRIANGULAR, ("A100", "H100")):
         yield case("bounds", "cumsum_error_bound", dtype, "wide", (1, 33, 1025), unit=unit, variant=variant)
@@ -870,7 +876,7 @@ def _options(each: Case) -> Row:
 
 def _reduction(each: Case, shape: Shape, place: Host) -> Any:
     arrays = [laid(each, shape, place)]
-    if each.operation.removeprefix("segment_") in ("dot", "fdot", "dot_error_bound"):
+    if "y" in needed(getattr(tcu, each.operation)):
         arrays.append(laid(each, shape, place, "y"))
     if each.layout.startswith("ragged"):
         edges = offsets(each.layout.split()[1], shape[0])
@@ -1119,8 +1125,7 @@ def short(data: Any) -> str:
 
 
 OPERATIONS: dict[str, Callable[[Case, Shape, Host], Any]] = {
-    "error_bound": _bound, "dot_error_bound": _bound, "var_error_bound": _bound,
-    "std_error_bound": _bound, "cumsum_error_bound": _bound, "mma": _mma,
+    **{name: _bound for name in dir(tcu) if name.endswith("error_bound")}, "mma": _mma,
     "product": _product, "segment_matmul": _segments_product, "matmul_error_bound": _bound_of_product,
     "integer_multiply": _integers, **dict.fromkeys(PROGRAMS, _program),
     **dict.fromkeys(("sum plan", "dot plan", "cumsum plan", "transform plan", "product plan"), _plan),

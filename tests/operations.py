@@ -7,6 +7,7 @@ exact fractions and gives the exact result, or None where there is none.
 from __future__ import annotations
 
 import decimal
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import Any
 from tcu.ops import OPERATIONS, Operation
 from tcu.ops.layout import WHOLE, Along, Layout, Ragged, Whole
 
-__all__ = ["LAYOUTS", "ROWS", "Row", "groups"]
+__all__ = ["LAYOUTS", "ROWS", "Row", "all_cells", "groups", "layouts_of", "names_of", "needed"]
 
 Group = Sequence[Fraction]
 
@@ -162,6 +163,24 @@ def layouts_of(operation: Operation) -> list[Layout]:
         ]  # type: ignore[union-attr]
         found = [Along(each.axis) if isinstance(each, Along) else each for each in found]
     return found
+
+
+def names_of(**properties: Any) -> list[str]:
+    """Of the operations that have these properties: ``names_of(moments=True, exact=False)``."""
+    return [
+        each.name
+        for each in OPERATIONS.values()
+        if all(getattr(each, name) == value for name, value in properties.items())
+    ]
+
+
+def needed(function: Callable[..., Any]) -> list[str]:
+    """The names of the arguments that a call must give: "x", "y", "offsets"."""
+    return [
+        each.name
+        for each in inspect.signature(function).parameters.values()
+        if each.default is inspect.Parameter.empty
+    ]
 
 
 def all_cells() -> list[Any]:

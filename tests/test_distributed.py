@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from numbers_of_all_kinds import draw
+from operations import names_of
 from ranks import check_ranks, run_rank
 
 import tcu
@@ -31,7 +32,7 @@ from tcu.ops.layout import WHOLE, Along, Axes, Ragged, Whole
 from tcu.surfaces.served import is_served
 from tcu.surfaces.shares import Share, merged, rounded_share, share_of
 
-EXACT = ("fsum", "fmean", "fnorm", "fdot")
+EXACT = names_of(exact=True, kind="reduce", moments=False)
 
 
 # Words
@@ -109,14 +110,14 @@ def test_what_is_refused_without_a_process_group() -> None:
         distributed.fdot(x, x.clone().requires_grad_())
 
 
-@pytest.mark.parametrize("operation", ["var", "fvar"])
+@pytest.mark.parametrize("operation", names_of(moments=True))
 def test_parts_of_a_variance_lie_in_the_host_s_memory(
     operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything asks for a GPU: there is no kernel for their shares, and that of an exact sum is not one."""
     monkeypatch.setattr("tcu.surfaces.shares.lives_on_gpu", lambda x: True)
     chosen = OPERATIONS[operation]
-    with pytest.raises(ParameterError, match=r"var of an array in several places.*x\.cpu\(\)"):
+    with pytest.raises(ParameterError, match=rf"{operation} of an array in several places.*x\.cpu\(\)"):
         share_of(chosen, (np.ones(3),), chosen.values({}))
 
 
@@ -161,7 +162,7 @@ def check_exact(distributed: Any, rank: int, ranks: int) -> None:
                 x = draw(rng, 3001, tcu.formats.get_format(dtype).dtype, kind)
             mine = tensor_of(pieces_for(rng, x, ranks)[rank])
             for operation in EXACT:
-                arrays, shards = ((x, x), (mine, mine)) if operation == "fdot" else ((x,), (mine,))
+                arrays, shards = ([each for _ in OPERATIONS[operation].operands] for each in (x, mine))
                 try:
                     wanted = getattr(tcu, operation)(*arrays)
                 except InvalidOperationError:
@@ -206,14 +207,14 @@ def check_variances(distributed: Any, rank: int, ranks: int) -> None:
                 x = draw(rng, 301, tcu.formats.get_format(dtype).dtype, kind)
             whole, mine = tensor_of(x), tensor_of(pieces_for(rng, x, ranks)[rank])
             for options in ({}, {"correction": 1}, {"correction": 2.5, "dtype": "float64"}):
-                for name in ("fvar", "fstd"):
+                for name in names_of(moments=True, exact=True):
                     wanted = getattr(tcu, name)(x, **options)
                     assert bits(getattr(distributed, name)(mine, **options)) == bits(wanted), (
                         name,
                         dtype,
                         kind,
                     )
-                for name in ("var", "std"):
+                for name in names_of(moments=True, exact=False):
                     given = {**options, "block": 64}
                     wanted = getattr(tcu, name)(x, **given)
                     assert bits(getattr(distributed, name)(whole, group=alone, **given)) == bits(wanted)
@@ -226,13 +227,13 @@ def check_variances(distributed: Any, rank: int, ranks: int) -> None:
                     )
         x = draw(rng, 1001, tcu.formats.get_format(dtype).dtype, "normal")
         mine = tensor_of(pieces_for(rng, x, ranks)[rank])
-        for name in ("var", "std"):
+        for name in names_of(moments=True, exact=False):
             found = Fraction(getattr(distributed, name)(mine, dtype="float64").item())
             exact = ROWS[name].oracle([Fraction(float(each)) for each in x])
             bound = getattr(tcu, f"{name}_error_bound")(x, dtype="float64")
             assert 0 < abs(found - exact) <= bound or dtype != "float64", (name, dtype)
             assert abs(found - exact) <= bound, (name, dtype)
-    for name in ("var", "std", "fvar", "fstd"):
+    for name in names_of(moments=True):
         assert np.isnan(getattr(distributed, name)(torch.zeros(0)).item())
         assert np.isnan(getattr(distributed, name)(torch.full((2,), np.inf if rank else -np.inf)).item())
         with pytest.raises(ParameterError, match=r"rank 0: .*correction=0\.0; .*correction=1\.0"):

@@ -22,7 +22,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from bits import same
-from operations import ROWS, all_cells, groups
+from operations import ROWS, all_cells, groups, names_of, needed
 
 import tcu
 from tcu import stubs
@@ -35,7 +35,7 @@ from tcu.ops import OPERATIONS, Call, Operation, find_operation, register
 from tcu.ops.layout import LABELS, WHOLE, Along, Layout, Ragged
 from tcu.streams import passes
 from tcu.streams.surface import run_on_files
-from tcu.surfaces import served
+from tcu.surfaces import functions, served
 from tcu.surfaces.call import run
 from tcu.surfaces.functions import FUNCTIONS, function_of
 
@@ -70,6 +70,16 @@ def call(operation: Operation, layout: Layout, arrays: tuple[Any, ...]) -> Call:
 
 def test_every_operation_has_a_row() -> None:
     assert ROWS.keys() == OPERATIONS.keys()
+
+
+def test_operations_are_found_by_what_they_are() -> None:
+    """Which other tests take their lists from."""
+    assert {"var", "std", "fvar", "fstd"} <= set(names_of(moments=True))
+    assert {"var", "std"} <= set(names_of(moments=True, exact=False)) <= set(names_of(arithmetic="planned"))
+    assert set(names_of(moments=True, exact=True)) == set(names_of(moments=True)) & set(names_of(exact=True))
+    assert {"dot", "norm", "fdot", "fnorm"} <= set(names_of(product=True))
+    assert {"softmax", "logsumexp", "normalize"} <= set(names_of(in_parts=False))
+    assert needed(tcu.segment_dot) == ["x", "y", "offsets"]
 
 
 @every_cell
@@ -128,28 +138,13 @@ def test_a_group_has_the_bits_that_it_has_alone(cell: Any) -> None:
 
 def test_functions_of_segments_give_each_what_it_has_alone() -> None:
     x, offsets = np.random.default_rng(5).standard_normal(70).astype(np.float16), [0, 2, 35, 36, 70]
-    y = x[::-1].copy()
-    found = {
-        "cumsum": tcu.segment_cumsum(x, offsets),
-        "dot": tcu.segment_dot(x, y, offsets),
-        "fcumsum": tcu.segment_fcumsum(x, offsets),
-        "fdot": tcu.segment_fdot(x, y, offsets),
-        "fnorm": tcu.segment_fnorm(x, offsets),
-        "norm": tcu.segment_norm(x, offsets),
-        "fmean": tcu.segment_fmean(x, offsets),
-        "fstd": tcu.segment_fstd(x, offsets),
-        "fsum": tcu.segment_fsum(x, offsets),
-        "fvar": tcu.segment_fvar(x, offsets),
-        "logsumexp": tcu.segment_logsumexp(x, offsets),
-        "mean": tcu.segment_mean(x, offsets),
-        "softmax": tcu.segment_softmax(x, offsets),
-        "std": tcu.segment_std(x, offsets),
-        "sum": tcu.segment_sum(x, offsets),
-        "var": tcu.segment_var(x, offsets),
-    }
-    assert {f"segment_{name}" for name in found} == {name for name in FUNCTIONS if name[:7] == "segment"}
-    for name, result in found.items():
-        lines = (x, y)[: len(OPERATIONS[name].operands)]
+    given = {"x": x, "y": x[::-1].copy(), "offsets": offsets}
+    of_segments = [name.removeprefix("segment_") for name in FUNCTIONS if name.startswith("segment_")]
+    assert {"sum", "mean", "dot", "norm", "var", "fsum", "cumsum", "softmax"} <= set(of_segments)
+    for name in of_segments:
+        function = getattr(tcu, f"segment_{name}")
+        result = function(*(given[each] for each in needed(function)))
+        lines = [given[each] for each in OPERATIONS[name].operands]
         alone = [getattr(tcu, name)(*(line[begin:end] for line in lines)) for begin, end in pairwise(offsets)]
         same(result, np.hstack(alone).astype(result.dtype), name)
 
@@ -316,6 +311,7 @@ def test_the_stubs_have_the_signatures() -> None:
     assert all(function.__doc__ for function in FUNCTIONS.values())
     others = {name for name, function in FUNCTIONS.items() if getattr(tcu, name) is not function}
     assert others == {"layer_norm", "rms_norm"}  # which take weights besides: tcu.surfaces.row_norms
+    assert set(functions.__all__) == FUNCTIONS.keys() - others  # or a type checker takes the wrong ones
 
 
 def test_an_option_that_a_function_does_not_have_is_named() -> None:

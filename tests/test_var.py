@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from bits import codes, same
 from literal_plan import interpret
+from operations import names_of
 
 import tcu
 from tcu.errors import DtypeError, ParameterError, UnknownOptionError
@@ -28,6 +29,7 @@ from tcu.plan import Plan, make_dot_plan
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+every_variance = pytest.mark.parametrize("name", names_of(moments=True))
 FAMILIES = {
     "normal": lambda rng, n: rng.standard_normal(n),
     "far from zero": lambda rng, n: 1000 + rng.standard_normal(n),
@@ -135,7 +137,8 @@ def test_the_bounds_hold(dtype: Any, family: str) -> None:
 
 
 def test_bounds_say_where_there_is_none() -> None:
-    for bound in (tcu.var_error_bound, tcu.std_error_bound):
+    for name in names_of(moments=True, exact=False):
+        bound = getattr(tcu, f"{name}_error_bound")
         assert math.isnan(bound([]))
         assert math.isnan(bound([1.0, math.inf]))
         assert math.isnan(bound([1.0, math.nan]))
@@ -155,7 +158,7 @@ SPECIAL = [
 
 
 @pytest.mark.parametrize(("numbers", "correction", "expected"), SPECIAL)
-@pytest.mark.parametrize("name", ["var", "fvar", "std", "fstd"])
+@every_variance
 def test_special_values(name: str, numbers: list[float], correction: float, expected: float) -> None:
     expected = math.sqrt(expected) if "std" in name else expected
     x = np.array(numbers)
@@ -179,7 +182,7 @@ def test_nothing_overflows_or_underflows_where_it_is_correctly_rounded() -> None
 
 
 def test_options() -> None:
-    for name in ("var", "std", "fvar", "fstd"):
+    for name in names_of(moments=True):
         function = getattr(tcu, name)
         for correction in ("1", math.nan, math.inf, None, True):
             with pytest.raises(ParameterError, match=r"correction=.*: give a finite number, such as 1"):
@@ -194,7 +197,7 @@ def test_options() -> None:
         tcu.var([1.0], block=33)
 
 
-@pytest.mark.parametrize("name", ["var", "fvar", "std", "fstd"])
+@every_variance
 def test_chunks_of_a_dask_array_merge_exactly(name: str) -> None:
     da = pytest.importorskip("dask.array", reason="needs dask: pip install 'tcu[dask]'")
     x = drawn("far from zero", 6 * 400, np.float64).reshape(6, 400)
@@ -215,7 +218,7 @@ def test_chunks_of_a_dask_array_merge_exactly(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's of torch.jit.script, in forward mode
-@pytest.mark.parametrize("name", ["var", "fvar", "std", "fstd"])
+@every_variance
 def test_gradients_are_those_of_pytorch(name: str) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
     theirs = torch.std if name.endswith("std") else torch.var
