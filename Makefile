@@ -6,7 +6,7 @@ DATA := data/mauna-loa-co2.csv
 # Tests run in as many processes as there are cores, each from another place on.
 PYTEST = $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist worksteal
 
-.PHONY: help demo test test-all lint format bench study docs gpubench segments verify clean
+.PHONY: help demo test test-all lint format generated bench study docs gpubench segments verify clean
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z-]*\): *[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -44,6 +44,12 @@ lint: $(VENV)/.dev        ## formatting, lint and types
 format: $(VENV)/.dev      ## rewrite the sources as lint wants them
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+generated: $(VENV)/.dev   ## after a new operation: signatures, its places in the documentation, its golden bits
+	$(BIN)/python -m tcu.stubs
+	$(BIN)/python docs/generated.py
+	$(BIN)/python tests/bits_of_units.py
+	$(BIN)/python tests/golden.py add
 
 bench: $(VENV)/.user      ## speed of the CPU model, on one core and on two
 	$(BIN)/python benchmarks/cpu.py

@@ -2,7 +2,8 @@
 
 A hook of MkDocs: commands, units, pictures, the explorer and the interactive
 report exist in the built site alone.  The report's and the benchmarks' pages
-are kept in the repository, where they can be read as they are:
+are kept in the repository, where they can be read as they are, and so are the
+sections of pages of the reference that are made from the table of operations:
 
     python docs/generated.py
 
@@ -14,10 +15,12 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,7 @@ import tcu
 from tcu.cli.app import app
 from tcu.cli.app import main as main_of_tcu
 from tcu.cli.catalogue import brief, parameters, peculiarities
+from tcu.ops import OPERATIONS
 from tcu.probes.reveal import tree_of
 from tcu.report.chapters import Chapter, collect, parts_of
 from tcu.report.line_svg import line_svg
@@ -36,6 +40,8 @@ from tcu.report.page import HEAD, MARKS, explorer_page, origin_of, report_page
 from tcu.report.series import looks
 from tcu.report.tree_svg import tree_svg
 from tcu.study import ABSENT, STUDIES, Figure, named, stored_folder
+from tcu.surfaces import served
+from tcu.surfaces.functions import FUNCTIONS
 from tcu.units import CATALOGUE, Instruction
 
 DOCS = Path(__file__).parent
@@ -80,6 +86,47 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 def generated(source: str) -> str:
     return f"<!-- Written by docs/generated.py from {source}; do not edit. -->"
+
+
+# From the table of operations
+
+
+def described(section: str) -> str:
+    """What shows the docstrings of the functions that a section of reference/api.md has."""
+    return "\n".join(f"::: tcu.{name}" for name in FUNCTIONS if _section_of(name) == section)
+
+
+def _section_of(function: str) -> str:
+    operation = OPERATIONS[function.removeprefix("segment_").removesuffix("_error_bound")]
+    if not operation.in_parts:
+        return "rows that become rows"
+    if operation.kind == "scan" or function.startswith("segment_"):
+        return "running sums and segments"
+    return "correctly rounded" if operation.exact else "sums by a plan"
+
+
+SECTIONS: dict[str, Callable[[], str]] = {
+    "what is served where": served.table,
+    "sums by index": served.table_by_index,
+    **{
+        name: partial(described, name)
+        for name in (
+            "sums by a plan",
+            "running sums and segments",
+            "rows that become rows",
+            "correctly rounded",
+        )
+    },
+}
+"""What stands between the comments "Written by docs/generated.py: NAME" and "Written until here" of a page."""
+_SECTION = re.compile(
+    r"(<!-- Written by docs/generated\.py: ([\w ]+) -->\n).*?(<!-- Written until here -->\n)", re.DOTALL
+)
+
+
+def filled(page: str) -> str:
+    """The page with its sections as they are now."""
+    return _SECTION.sub(lambda found: f"{found[1]}\n{SECTIONS[found[2]]()}\n\n{found[3]}", page)
 
 
 # From benchmarks/results
@@ -303,6 +350,8 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def main() -> None:
+    for page in (DOCS / "reference").glob("*.md"):
+        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
     (DOCS / "report.md").write_text(report_markdown(chapters()), encoding="utf-8")
     (DOCS / "benchmarks.md").write_text(benchmarks_markdown(), encoding="utf-8")
 

@@ -4,8 +4,8 @@ Contract: an operation gives what its oracle says for each group of elements
 alone, exactly or within its error; PyTorch's tensors and Dask arrays give the
 bits of NumPy's, and so do files, in Python and on the command line (over ranks:
 tests/test_distributed.py); a surface that does not serve a layout refuses it in words
-before it computes anything, and the documentation's table says which.  An
-operation of a program's own is served like tcu's.
+before it computes anything, and the documentation's table (tests/test_site.py) says
+which.  An operation of a program's own is served like tcu's.
 """
 
 from __future__ import annotations
@@ -278,12 +278,6 @@ def test_a_layout_that_is_not_served_is_refused_in_words(operation: Operation, l
     torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
     with pytest.raises(ParameterError, match=re.escape(words)):
         run(*call(operation, layout, tuple(map(torch.from_numpy, arrays))))
-
-
-def test_the_documentation_has_the_table() -> None:
-    page = (CONTRIBUTING.parent / "docs" / "reference" / "operations.md").read_text(encoding="utf-8")
-    assert served.table() in page
-    assert served.table_by_index() in page
 
 
 def test_sums_by_index_are_served_where_the_table_says_so() -> None:

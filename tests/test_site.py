@@ -2,7 +2,8 @@
 
 A reader finds each public function, each command, each unit and each error.
 The pages kept in the repository are those that docs/generated.py writes from
-benchmarks/results.  The built site loads nothing from elsewhere.
+benchmarks/results, and sections of others those that it writes from the table of
+operations.  The built site loads nothing from elsewhere.
 """
 
 from __future__ import annotations
@@ -136,6 +137,17 @@ def test_generated_pages_are_up_to_date(pages: ModuleType, page: str, writer: st
     given = (pages.chapters(),) if writer == "report_markdown" else ()
     written = getattr(pages, writer)(*given)
     assert (ROOT / "docs" / page).read_text() == written, "run python docs/generated.py"
+
+
+def test_what_is_made_from_the_table_of_operations_is_up_to_date(pages: ModuleType) -> None:
+    written = [path.read_text() for path in (ROOT / "docs" / "reference").glob("*.md")]
+    assert [pages.filled(page) for page in written] == written, "run python docs/generated.py"
+    for name, section in pages.SECTIONS.items():
+        found = (
+            f"<!-- Written by docs/generated.py: {name} -->\n\n{section()}\n\n<!-- Written until here -->\n"
+        )
+        assert "".join(written).count(found) == 1, name
+        assert pages.filled(found.replace("`sum`", "`sums`").replace("tcu.", "")) == found
 
 
 def test_the_benchmark_page_has_every_file_of_results(pages: ModuleType) -> None:
