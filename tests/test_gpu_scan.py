@@ -126,10 +126,12 @@ def test_random_columns(torch, request, share) -> None:
             (1, int(rng.integers(1, 70)), int(rng.integers(16, 20_000))),
             (1, int(rng.integers(10_000, 60_000)), int(rng.integers(4, 70))),
             (int(rng.integers(1, 300)), int(rng.integers(1, 600)), int(rng.integers(4, 65))),
-        ][case // 4 % 4]
-        if case % 3 == 0:
+            (int(rng.integers(300, 5000)), int(rng.integers(1, 1000)), int(rng.integers(2, 9))),
+            (int(rng.integers(1, 3)), int(rng.integers(10_000, 600_000)), int(rng.integers(2, 9))),
+        ][case // 4 % 6]
+        if case % 3 == 0 and inner > 8:
             inner = -(-inner // 8) * 8
-        gap = 8 * (case % 5 == 0) + (case % 7 == 0)
+        gap = 0 if inner < 9 else 8 * (case % 5 == 0) + (case % 7 == 0)
         x = draw(rng, outer * length * (inner + gap), DTYPES[case % 4]).reshape(outer, length, inner + gap)
         tensor, options = to_gpu(torch, x, int(rng.integers(9)) * (case % 2))[:, :, :inner], options_of(rng)
         if case % 6 == 1:

@@ -35,7 +35,7 @@ from numbers_of_all_kinds import KINDS, draw
 
 import tcu
 from tcu.formats import format_of, get_format
-from tcu.gpu import column_scan, columns, launch, moments, scans, segments, tuning
+from tcu.gpu import column_scan, columns, launch, moments, scans, segments, slab_scan, tuning
 from tcu.gpu.configs import ScanConfig, SegmentsConfig
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import KernelChoice, Launch
@@ -46,7 +46,7 @@ from tcu.units import AlignedSum, find_instruction, get_unit
 STRUCTURES = {
     "list_segments": "Segments", "segments": "Segments", "short_segments": "Segments", "long_chunks": "LongSegments",
     "short_scan": "Scan", "tile_scan": "Scan", "scan": "Scan", "long_scan": "Scan", "columns": "Columns", "moments": "Moments", "column_scan": "ColumnScan",
-    "column_walk": "ColumnScan", "column_look_back": "ColumnScan",
+    "column_walk": "ColumnScan", "column_look_back": "ColumnScan", "slab_scan": "SlabScan", "slab_runs": "SlabCarries", "slab_carries": "SlabCarries",
     "exact_rows": "ExactRows", "exact_short_rows": "ExactShortRows", "exact_tile_rows": "ExactTileRows", "exact_tile_columns": "ExactTileColumns",
     "exact_columns": "ExactColumns",
     "segment_tiles": "SegmentTiles", "segment_chunks": "SegmentChunks",
@@ -91,8 +91,11 @@ class HostGpu:
         # A few thousand segments are as many as a GPU has in a warp's run of many.
         self.tuned: dict[str, Any] = {"busy": 4}
         """Values in place of those that an H200 has."""
-        for module in (segments, scans, columns, column_scan):
+        for module in (segments, scans, columns, column_scan, slab_scan):
             monkeypatch.setattr(module, "config", self._config)
+        # Arrays without gaps have kernels, and tests, of their own (test_slab_scans_on_host.py); others may have few columns here.
+        monkeypatch.setattr(column_scan, "fills_memory", lambda *given: False)
+        monkeypatch.setattr(column_scan, "_LEAST_BYTES", 0)
 
     def _config(self, *given: Any) -> Any:
         found = tuning.config(*given)
@@ -116,7 +119,9 @@ class HostGpu:
         self.seed += 1
         first, last = self.readable
         # What the chunks come to has memory of its own.
-        later = entry == "columns" and not first <= problem.data < last
+        later = entry in ("slab_runs", "slab_carries") or (
+            entry == "columns" and not first <= problem.data < last
+        )
         kernel(
             problem, choice.blocks, choice.threads, more=choice.more,
             together=choice.blocks if choice.cooperative else MULTIPROCESSORS, cluster=choice.cluster,
@@ -1523,8 +1528,11 @@ def column_scans(
         exclusive=exclusive, reverse=reverse,
     )  # fmt: skip
     assert recipe is not None
-    Launch(recipe, host.gpu).start(place.ctypes.data, 0, result.array.ctypes.data, 0, 0)
+    room = Result(8 * recipe.room, np.uint8)
+    room.array[:] = 0xEE  # whatever was there
+    Launch(recipe, host.gpu).start(place.ctypes.data, 0, result.array.ctypes.data, 0, room.array.ctypes.data)
     result.check()
+    room.check()
     return result.array.reshape(x.shape)
 
 

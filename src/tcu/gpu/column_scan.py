@@ -11,6 +11,7 @@ from tcu.gpu.configs import ColumnScanConfig
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import OUT, SPACE, Given, KernelChoice, Recipe, Space, X
 from tcu.gpu.scans import ScanCounters, Slot
+from tcu.gpu.slab_scan import fills_memory, slab_scan_recipe
 from tcu.gpu.structs import Struct, struct
 from tcu.gpu.sums import ELEMENTS, TARGETS
 from tcu.gpu.tuning import config
@@ -56,21 +57,32 @@ ColumnScan = struct("ColumnScan", f"""
 """)  # fmt: skip
 
 
-def suits(columns: Columns, results: Columns, size: int) -> bool:
-    """Whether numbers of that size, and their results, lie so that the kernel reads and writes whole sectors."""
-    return columns[:2] == results[:2] and columns.inner * size >= _LEAST_BYTES
+def suits(columns: Columns, results: Columns, length: int, size: int) -> bool:
+    """Whether numbers of that size, and their results, lie so that a kernel reads and writes whole sectors."""
+    return columns[:2] == results[:2] and (
+        columns.inner * size >= _LEAST_BYTES or all(fills_memory(each, length) for each in (columns, results))
+    )
 
 
 def column_scan_recipe(
     plan: ScanPlan, columns: Columns, results: Columns, aligned: bool, target: Format, gpu: Gpu, *, exclusive: bool,
     reverse: bool,
 ) -> Recipe | None:  # fmt: skip
-    """The running sums of each column by the plan of one; None for more of them than a launch has blocks for.
+    """The running sums of each column by the plan of one; None for more of them than a launch has blocks for, or so few and
+    short rows that a copy in the order of rows is faster.
 
     ``aligned``: whether numbers and results begin at multiples of 16 bytes.
     """
-    tuned = config(ColumnScanConfig, gpu.compute_capability, plan.input)
+    if all(fills_memory(each, plan.n) for each in (columns, results)):
+        slabs = slab_scan_recipe(
+            plan, columns.outer, columns.inner, aligned, target, gpu, exclusive=exclusive, reverse=reverse
+        )
+        if slabs is not None:
+            return slabs
     size, result = get_format(plan.input).dtype.itemsize, target.dtype.itemsize
+    if columns.inner * size < _LEAST_BYTES:
+        return None
+    tuned = config(ColumnScanConfig, gpu.compute_capability, plan.input)
     at, to = ((plan.n - 1) * each if reverse and plan.n else 0 for each in (columns.stride, results.stride))
     way = -1 if reverse else 1
     problem = ColumnScan(

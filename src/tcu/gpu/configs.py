@@ -542,11 +542,40 @@ class ColumnScanConfig(Config):
     """Columns that a tile has room for, of those that there are, for a part to be as wide as it can."""
 
 
+@dataclass(frozen=True)
+class SlabScanConfig(Config):
+    """Of cuda/kernels/slab_scan.cu."""
+
+    tile_bytes: int
+    """Bytes of numbers, as far as they make whole groups."""
+    least_groups: int
+    """Of a tile, however long rows are."""
+    stages: int
+    """Tiles that a block has room for, where a slab has so many."""
+    threads: int
+    """Of a block, at most."""
+    threads_resident: int
+    """Per multiprocessor that the registers must allow, at most."""
+    many: int
+    """Blocks per multiprocessor that there must be for a block to have more than one slab."""
+    enough: float
+    """Blocks per multiprocessor from which on each takes the tiles of its slabs one after another."""
+    few: int
+    """Tiles that a block takes one after another in any case."""
+    turns: int
+    """Blocks per place of a multiprocessor where there are two passes."""
+    strip: int
+    """Bytes: where rows are multiples of it, and begin at multiples of 16 bytes, the kernels of wide rows are as fast."""
+    row_twice: int
+    """Bytes of a row up to which there are two passes."""
+
+
 KERNELS: dict[str, type[Config]] = {
     "sum": SumConfig, "dot": SumConfig, "exact": ExactConfig, "rows": RowsConfig, "narrow columns": NarrowColumnsConfig,
     "wide columns": WideColumnsConfig, "staged columns": StagedColumnsConfig, "segments": SegmentsConfig,
     "short segments": ShortSegmentsConfig, "exact segments": ExactSegmentsConfig, "exact rows": ExactRowsConfig,
     "exact columns": ExactColumnsConfig, "scan": ScanConfig, "segment scan": SegmentScanConfig, "column scan": ColumnScanConfig,
+    "slab scan": SlabScanConfig,
 }  # fmt: skip
 """Sums (16-bit elements by MMAs, others by binary64 additions), products, exact sums; those of rows, columns and segments;
 running sums."""

@@ -171,7 +171,11 @@ class Lines:
         if self.axis is None or laid_out(self.view, kept, axes) is not None or _clash(self.view, self.place):
             return None
         given, results = (side_by_side(each, kept, axes) for each in (self.view, self.place))
-        if given is None or results is None or not suits(given, results, self.element.dtype.itemsize):
+        if (
+            given is None
+            or results is None
+            or not suits(given, results, self.view.shape[self.axis], self.element.dtype.itemsize)
+        ):
             return None
         return given, results
 

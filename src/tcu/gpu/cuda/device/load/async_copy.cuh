@@ -24,6 +24,21 @@ __device__ inline void copy_if(bool any, u32 to, const void* from) {
 #endif
 }
 
+// Copies 8 or 16 bytes to an address in shared memory.
+template <int COUNT>
+__device__ inline void copy_bytes(u32 to, const void* from) {
+    if constexpr (COUNT == 16) {
+        copy_if(true, to, from);
+    } else {
+#if __CUDA_ARCH__ >= 800
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
+#else
+        const uint2 v = *static_cast<const uint2*>(from);
+        asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(to), "r"(v.x), "r"(v.y) : "memory");
+#endif
+    }
+}
+
 __device__ inline void end_copies() {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.commit_group;" ::: "memory");

@@ -83,9 +83,9 @@ __device__ inline void store_apart(finish::ResultCode* to, const double (&values
     }
 }
 
-// The totals of a group.
+// The totals of a group.  Returns whether its numbers can be moved.
 template <typename ColumnsOfGroup, int WIDTH>
-__device__ inline void add_up(const ColumnsOfGroup& group, double (&totals)[WIDTH]) {
+__device__ inline bool add_up(const ColumnsOfGroup& group, double (&totals)[WIDTH]) {
     typename ColumnsOfGroup::Row x[GROUP];
     if (group.read(x)) {
 #pragma unroll
@@ -95,7 +95,7 @@ __device__ inline void add_up(const ColumnsOfGroup& group, double (&totals)[WIDT
             for (int i = 1; i < GROUP; ++i) totals[c] += x[i].number(c);
             if (MOVES) totals[c] *= UP;
         }
-        return;
+        return true;
     }
 #pragma unroll
     for (int c = 0; c < WIDTH; ++c) {
@@ -103,6 +103,7 @@ __device__ inline void add_up(const ColumnsOfGroup& group, double (&totals)[WIDT
 #pragma unroll 1
         for (int i = 1; i < GROUP; ++i) totals[c] += group.number(i, c);
     }
+    return false;
 }
 
 // Writes the results of a group's numbers, where `carry` is the sum before it, which is never -0: of all rows, or of
@@ -165,6 +166,12 @@ struct StagedNumbers {
     RowNumbers<BESIDE> parts[UNIT / BESIDE];
 
     __device__ double number(int c) const { return parts[c / BESIDE].number(c % BESIDE); }
+};
+
+// Of a group whose UNIT columns lie side by side.
+template <int UNIT>
+struct RowsBeside {
+    typedef StagedNumbers<UNIT, UNIT> Row;
 };
 
 // A thread's group of UNIT columns in shared memory, whose rows lie PITCH bytes apart: columns side by side where rows

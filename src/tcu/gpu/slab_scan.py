@@ -1,0 +1,215 @@
+"""The kernel of running sums down few columns that fill memory without gaps: series of a few channels, points of a few coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from tcu.formats.format import Format, get_format
+from tcu.gpu.columns import Columns
+from tcu.gpu.configs import SlabScanConfig
+from tcu.gpu.device import Gpu
+from tcu.gpu.launch import OUT, ROOM, Given, KernelChoice, Recipe, X
+from tcu.gpu.structs import constants, struct
+from tcu.gpu.sums import ELEMENTS, TARGETS
+from tcu.gpu.tuning import config
+from tcu.plan.scan import ScanPlan
+
+__all__ = ["fills_memory", "slab_scan_recipe"]
+
+_WARP, _BANKS, _WORD = 32, 32, 4
+_GRANULE = 16
+_RUN = 32
+"""Groups of a run of the plan's first level."""
+_MOST_COLUMNS = 256
+"""Each has a thread of the block."""
+_MAX_BLOCKS = (1 << 31) - 1
+_MAX_TILES = (1 << 31) - 1
+_MOST_PAD = 4
+
+_MAX_LEVELS = 8
+_CARRY_THREADS = 256
+BLOCK = constants(CARRY_THREADS=_CARRY_THREADS)
+
+SlabScan = struct("SlabScan", """
+    const void* data;
+    void* out;
+    double* sums;   // of each tile, where there are two passes: what it comes to, and then what comes before it in its run
+    double* above;  // what comes before each run of tiles
+    i64 slabs, length;
+    int tiles;  // of a slab
+    int share;  // tiles of a block, where there are two passes
+""")  # fmt: skip
+
+SlabCarries = struct("SlabCarries", f"""
+    double* sums;
+    double* above;
+    i64 lines;  // columns of all slabs
+    i64 inner, tiles;
+    i64 counts[{_MAX_LEVELS}];  // numbers of a column on each level above the second
+    i64 first[{_MAX_LEVELS}];   // number of each such level
+""")  # fmt: skip
+
+
+def fills_memory(columns: Columns, length: int) -> bool:
+    """Whether nothing lies between the numbers of columns like these, which are few."""
+    gapless = columns.outer <= 1 or columns.outer_stride == columns.inner * length
+    return gapless and (length <= 1 or columns.stride == columns.inner) and columns.inner <= _MOST_COLUMNS
+
+
+def slab_scan_recipe(
+    plan: ScanPlan, outer: int, inner: int, aligned: bool, target: Format, gpu: Gpu, *, exclusive: bool, reverse: bool
+) -> Recipe | None:  # fmt: skip
+    """The running sums of each column by the plan of one; None where another kernel is faster.
+
+    ``aligned``: whether numbers and results begin at multiples of 16 bytes.
+    """
+    tuned = config(SlabScanConfig, gpu.compute_capability, plan.input)
+    size, result = get_format(plan.input).dtype.itemsize, target.dtype.itemsize
+    of_group = plan.group * inner  # numbers
+    row = inner * size
+    if of_group * result % _GRANULE or not plan.n or not outer or (row % tuned.strip == 0 and aligned):
+        return None
+    groups = -(-plan.n // plan.group)
+    wanted = min(max(_power_below(tuned.tile_bytes // (of_group * size)), tuned.least_groups), _RUN)
+    in_tile = min(wanted, groups)
+    tiles = -(-groups // in_tile)
+    slabs = max(
+        min(tuned.tile_bytes // (in_tile * of_group * size), outer // (tuned.many * gpu.multiprocessors), tuned.threads // inner), 1
+    )  # fmt: skip
+    blocks = -(-outer // slabs)
+    twice = blocks < tuned.enough * gpu.multiprocessors and tiles > tuned.few
+    if twice:
+        slabs, in_tile, tiles = 1, _RUN, -(-groups // _RUN)
+        if (
+            row > tuned.row_twice
+            or groups <= _RUN
+            or outer * inner > _MAX_BLOCKS
+            or outer * tiles > _MAX_TILES
+        ):
+            return None
+    elif blocks > _MAX_BLOCKS or tiles > _MAX_TILES:
+        return None
+    whole = aligned and all(plan.n * inner * each % _GRANULE == 0 for each in (size, result))
+    unit = 2 if size == 2 and inner % 2 == 0 and whole else 1
+    staged = _staged(inner, size, result, plan.group, unit, whole)
+    lines = slabs * inner
+    threads = -(-max(min(in_tile * lines // unit, tuned.threads), lines) // _WARP) * _WARP
+    stages = min(tuned.stages, tiles)
+    share, sums = 0, _sums_bytes(lines, in_tile)
+    resident = max(tuned.threads_resident // threads, 1)
+
+    def room(results: bool) -> int:
+        return in_tile * slabs * (stages * staged.pitch + results * staged.result_pitch)
+
+    if room(True) + sums > gpu.shared_memory:
+        return None
+    if twice:
+        share = max(-(-outer * tiles // (gpu.multiprocessors * resident * tuned.turns)), 1)
+        blocks = -(-outer * tiles // share)
+    macros = {
+        "ELEMENT": ELEMENTS[plan.input], "RESULT": TARGETS[target.name], "EXCLUSIVE": int(exclusive), "REVERSE": int(reverse),
+        "LAYOUT": "ALIGNED" if whole else "SHIFTED", "COLUMNS": inner, "LEVELS": plan.levels, "GROUPS": in_tile,
+        "SLABS": slabs, "SEVERAL": int(tiles > 1), "COPY": staged.copy, "PAD": staged.pad, "RESULT_PAD": staged.result_pad,
+        "STAGES": stages, "THREADS": threads,
+    }  # fmt: skip
+
+    def kernel(number: int, takes: dict[str, Given]) -> KernelChoice:
+        held = room(number != 1)
+        fit = max(min(resident, gpu.shared_memory // (held + sums)), 1)
+        problem = SlabScan(0, 0, 0, 0, outer, plan.n, tiles, share)
+        return KernelChoice(
+            "slab_scan",
+            macros | {"PASS": number, "RESIDENT": fit},
+            blocks,
+            threads,
+            problem,
+            takes,
+            shared=held,
+        )
+
+    if not twice:
+        return Recipe((kernel(0, {"data": X, "out": OUT}),))
+    of_tiles: dict[str, Given] = {"sums": ROOM, "above": (ROOM, 8 * outer * inner * tiles)}
+    carries, above = _carries(plan, outer, inner, tiles, of_tiles)
+    kernels = kernel(1, {"data": X} | of_tiles), *carries, kernel(2, {"data": X, "out": OUT} | of_tiles)
+    return Recipe(kernels, room=outer * inner * tiles + above)
+
+
+def _carries(
+    plan: ScanPlan, outer: int, inner: int, tiles: int, takes: dict[str, Given]
+) -> tuple[list[KernelChoice], int]:
+    """The kernels that make what comes before tiles, of what they come to; and how many numbers there are above those of tiles."""
+    lines = outer * inner
+    problem = SlabCarries(0, 0, lines, inner, tiles)
+    count, numbers = tiles, 0
+    for level, radix in enumerate(plan.radices[1:-1]):
+        count = -(-count // radix)
+        problem.counts[level], problem.first[level] = count, numbers
+        numbers += count * lines
+    macros = {"LEVELS": plan.levels}
+    warps = lines * -(-tiles // _WARP)
+    blocks = {"slab_runs": -(-warps * _WARP // _CARRY_THREADS), "slab_carries": lines}
+    entries = list(blocks)[: min(plan.levels - 1, 2)]
+    return [
+        KernelChoice("slab_carries", macros, blocks[entry], _CARRY_THREADS, problem, takes, entry)
+        for entry in entries
+    ], numbers
+
+
+def _sums_bytes(lines: int, groups: int) -> int:
+    """What the threads of a block tell each other, at most."""
+    return 8 * lines * (groups + 1 + 1 + 6)
+
+
+def _power_below(n: int) -> int:
+    """The largest power of two that is not above n; 1 where there is none."""
+    return 1 << max(n.bit_length() - 1, 0)
+
+
+class _Staged(NamedTuple):
+    """How blocks of numbers and of results lie in shared memory."""
+
+    copy: int
+    """Bytes of a copy."""
+    pad: int
+    """Copies between blocks, as is ``result_pad``."""
+    pitch: int
+    result_pad: int
+    result_pitch: int
+
+
+@lru_cache(maxsize=1024)
+def _staged(inner: int, size: int, result: int, group: int, unit: int, whole: bool) -> _Staged:
+    """With the least conflicts of banks, and then the fewest copies."""
+
+    def choices(copy: int, each: int) -> Iterator[tuple[int, int, int]]:
+        of_block = group * inner * each // copy + (not whole)
+        for pad in range(_MOST_PAD):
+            pitch = (of_block + pad) * copy
+            yield _turns(pitch, inner, each, unit), pad, pitch
+
+    found = []
+    for copy in (_GRANULE, _GRANULE // 2) if result * unit <= _GRANULE // 2 else (_GRANULE,):
+        (reads, pad, pitch), (writes, result_pad, result_pitch) = (
+            min(choices(copy, each)) for each in (size, result)
+        )
+        found.append((2 * reads + writes, -copy, _Staged(copy, pad, pitch, result_pad, result_pitch)))
+    return min(found)[2]
+
+
+def _turns(pitch: int, inner: int, size: int, unit: int) -> int:
+    """How often shared memory is accessed for a warp's numbers, or results, of a row of each of its blocks."""
+    width = size * unit
+    at_once = max(_WORD * _BANKS // max(width, _WORD), 1)
+    turns = 0
+    for first in range(0, _WARP, at_once):
+        words: dict[int, set[int]] = {}
+        for lane in range(first, first + at_once):
+            block, place = divmod(lane, inner // unit)
+            begin = block * pitch + place * width
+            for word in range(begin // _WORD, (begin + width - 1) // _WORD + 1):
+                words.setdefault(word % _BANKS, set()).add(word)
+        turns += max(len(each) for each in words.values())
+    return turns
