@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import pytest
 
@@ -59,22 +59,41 @@ def primes(first: int, last: int, ratio: float) -> list[int]:
     return found
 
 
-def dense(m: int, unit: int, few: bool) -> list[int]:
+class Sizes(NamedTuple):
+    """Which sizes are tried."""
+
+    multiples: tuple[int, ...]
+    """Of what fills the unit, and of its side."""
+    small: tuple[int, ...]
+    spread: float
+    """The ratio of one prime to the next."""
+    dear: float
+    """Likewise, of primes whose transforms are dear: above √m, and too short for a convolution."""
+    largest_sparse: int
+    """Rows: sparse products are carried out, as their program depends on more than shapes."""
+
+
+FEW = Sizes((1, 3, 8), tuple(range(1, 201, 25)), 3, 1.6, 200)
+SOME = Sizes(
+    (1, 2, 3, 8, 31, 256), tuple(n for n in range(1, 201) if n <= 33 or len(_primes(n)) == 1), 2.2, 1.25, 260
+)
+ALL = Sizes((1, 2, 3, 7, 8, 16, 31, 100, 256), tuple(range(1, 201)), 1.5, 1.06, 700)
+
+
+def sizes_of(request: pytest.FixtureRequest, few: bool) -> Sizes:
+    return FEW if few else ALL if request.config.getoption("--all-cases") else SOME
+
+
+def dense(m: int, unit: int, tried: Sizes) -> list[int]:
     """Sizes in all positions relative to what fills the unit."""
     side = math.isqrt(m)
-    around = {
-        k * length + d
-        for length in (side, m)
-        for k in ((1, 3, 8) if few else (1, 2, 3, 7, 8, 16, 31, 100, 256))
-        for d in (-1, 0, 1)
-    }
-    small = range(1, 201, 25) if few else range(1, 201)
-    spread = primes(200, 200 * DECADES, 3 if few else 1.5)
-    # Primes whose transforms are dear: above √m, and too short for a convolution.
-    dear = primes(side + 1, 60 * side, 1.6 if few else 1.06)
-    words = {n for n in (*around, *small, *spread, *dear) if n >= 1}
+    around = {k * length + d for length in (side, m) for k in tried.multiples for d in (-1, 0, 1)}
+    spread = primes(200, 200 * DECADES, tried.spread)
+    dear = primes(side + 1, 60 * side, tried.dear)
+    words = {n for n in (*around, *tried.small, *spread, *dear) if n >= 1}
     return sorted(
-        {unit * n + (unit // 3 if n % 5 == 0 else 0) for n in words} | (set(small) if unit > 1 else set())
+        {unit * n + (unit // 3 if n % 5 == 0 else 0) for n in words}
+        | (set(tried.small) if unit > 1 else set())
     )
 
 
@@ -96,21 +115,18 @@ def test_ledger_over_bound(name: str) -> None:
 @pytest.mark.slow(5)
 @pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", COSTS)
-def test_every_size(name: str, few: bool) -> None:
-    row = COSTS[name]
+def test_every_size(name: str, few: bool, request: pytest.FixtureRequest) -> None:
+    row, tried = COSTS[name], sizes_of(request, few)
     squares = (4, 256) if few else SQUARES
-    most = LARGEST_SPARSE if name == "sparse" else math.inf
+    most = tried.largest_sparse if name == "sparse" else math.inf
 
     def sizes(m: int) -> list[int]:
-        return [n for n in dense(m, UNITS.get(name, 1), few) if n <= most]
+        return [n for n in dense(m, UNITS.get(name, 1), tried) if n <= most]
 
     worst = worst_ratio(row, sizes, squares)
     assert worst <= row.everywhere
     assert few or worst > row.everywhere / 2, "the stated constant is larger than it need be"
 
-
-LARGEST_SPARSE = 700
-"""Rows: sparse products are carried out, as their program depends on more than shapes."""
 
 WITH_OPTIONS = {
     ("polynomial", "points"): 4.7,
@@ -136,15 +152,17 @@ def values(option: str, n: int, m: int) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "option"), WITH_OPTIONS)
-def test_every_size_with_every_option(name: str, option: str, few: bool) -> None:
-    worst = 0.0
+def test_every_size_with_every_option(
+    name: str, option: str, few: bool, request: pytest.FixtureRequest
+) -> None:
+    worst, tried = 0.0, sizes_of(request, few)
     for m in (4, 256) if few else SQUARES:
         around = (
             [k * chain * m + d for chain in (3, 1000) for k in (1, 2) for d in (0, 1)]
             if name == "sum"
             else []
         )
-        for n in dense(m, 1, few) + around:
+        for n in dense(m, 1, tried) + around:
             for options in values(option, n, m):
                 worst = max(worst, cost_of(name, n, m, 0, **options).whole_ratio)
     assert worst <= WITH_OPTIONS[name, option]
@@ -161,13 +179,17 @@ def test_a_stated_constant_is_told_with_the_options_that_it_holds_for() -> None:
 
 
 @pytest.mark.slow
-def test_transforms_of_lengths_whose_prime_factors_fit_the_unit() -> None:
+def test_transforms_of_lengths_whose_prime_factors_fit_the_unit(request: pytest.FixtureRequest) -> None:
     """Of every other length there is a prime factor above √m, which takes a convolution or many blocks."""
     row, worst = COSTS["dft"], 0.0
     for m in SQUARES:
         side = math.isqrt(m)
         powers = {base**k for base in (2, 3, side - 1, side // 2 + 1, side) for k in range(1, 30)}
-        fitting = [n for n in powers | set(dense(m, 1, False)) if 1 < n < 1 << 60 and _primes(n)[-1] <= side]
+        fitting = [
+            n
+            for n in powers | set(dense(m, 1, sizes_of(request, False)))
+            if 1 < n < 1 << 60 and _primes(n)[-1] <= side
+        ]
         worst = max(worst, worst_ratio(row, lambda m, fitting=fitting: fitting, [m]))
     assert 40 < worst <= FITTING_DFT
 
