@@ -48,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=1000,
         help="dot products per instruction that the definition and the fast model are compared on",
     )
-    parser.addoption("--units", type=int, default=8, help="random units that the inference must identify")
+    parser.addoption("--units", type=int, default=5, help="random units that the inference must identify")
     parser.addoption("--sums", type=int, default=250, help="random sums per dtype and operation on a GPU")
     parser.addoption(
         "--integer-pairs", type=int, default=100, help="random pairs of long integers to multiply"

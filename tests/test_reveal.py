@@ -168,7 +168,7 @@ def test_pytorchs_sum(n: int, dtype: str) -> None:
     reproduced(tcu.reveal(torch.sum, n, dtype=getattr(torch, dtype), seed=0, outputs=300))
 
 
-@pytest.mark.some(12)
+@pytest.mark.some(10)
 @pytest.mark.slow(4)
 @pytest.mark.parametrize("n", [40, pytest.param(600, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_variants_of_our_own(variant: str, dtype: str, n: int) -> None:
         assert (row.fraction_bits, row.rounding) == (25, "RZ")
 
 
-@pytest.mark.some(100)
+@pytest.mark.some(60)
 @pytest.mark.slow(10)
 @pytest.mark.parametrize("seed", range(200))
 def test_random_trees(seed: int) -> None:
@@ -364,7 +364,7 @@ def test_the_definition_is_reproduced() -> None:
     assert [len(node.inputs) for node in step.nodes] == [16, 24, 2]
 
 
-@pytest.mark.some(40)
+@pytest.mark.some(24)
 @pytest.mark.slow(6)
 @pytest.mark.parametrize("seed", range(200))
 def test_random_trees_of_blocks(seed: int) -> None:
@@ -382,7 +382,7 @@ def test_random_trees_of_blocks(seed: int) -> None:
     )
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(5)
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_units(seed: int) -> None:
