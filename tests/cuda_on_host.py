@@ -20,6 +20,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -223,12 +224,7 @@ def compiled_for_host(
     changes: Mapping[str, str] | None = None,
 ) -> HostKernel:  # fmt: skip
     """A kernel for the host; ``changes`` replace texts in its source, each of which must be there once."""
-    kernel = _in_one(source)
-    for old, new in (changes or {}).items():
-        if kernel.count(old) != 1:  # no AssertionError, which a test may take for an error that it sees
-            raise LookupError(f"{kernel.count(old)} times in the source: {old}")
-        kernel = kernel.replace(old, new)
-    kernel = _shared_memory(_without_assembly(kernel))
+    kernel = _for_host(source, tuple((changes or {}).items()))
     wide = macros.get("OUTPUT") == "u64"
     own = {
         "INPUT_VALUE(code)": _VALUES[fmt],
@@ -283,6 +279,18 @@ def _compile(text: str, target: Path, *how: str) -> None:
         result.replace(target)
 
 
+@cache
+def _for_host(source: str, changes: tuple[tuple[str, str], ...]) -> str:
+    """The source with those changes, as C++; the same for all macros."""
+    kernel = _in_one(source)
+    for old, new in changes:
+        if kernel.count(old) != 1:  # no AssertionError, which a test may take for an error that it sees
+            raise LookupError(f"{kernel.count(old)} times in the source: {old}")
+        kernel = kernel.replace(old, new)
+    return _shared_memory(_without_assembly(kernel))
+
+
+@cache
 def _in_one(source: str) -> str:
     """The source with what it includes in the places where it is first included, under the same conditions."""
     texts = dict(read_sources(source))
