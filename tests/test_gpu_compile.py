@@ -141,6 +141,7 @@ EXACT = {"LAYOUT": "ALIGNED", "THREADS": "256", "UNROLL": "4"}
 
 
 # Products differ from sums by what is loaded: they compile for the oldest and for sm_90.
+@pytest.mark.some(18)
 @pytest.mark.parametrize(
     ("term", "capability"),
     [
@@ -335,8 +336,8 @@ def has_sums(which: str, element: str, mmas: int, capability: tuple[int, int]) -
     return True
 
 
-@pytest.mark.slow(60)
-@pytest.mark.some(80)
+@pytest.mark.slow(40)
+@pytest.mark.some(52)
 @pytest.mark.parametrize(
     ("which", "element", "mmas", "capability"),
     [
@@ -406,6 +407,7 @@ EXACT_SEGMENTS = {
 }
 
 
+@pytest.mark.some(16)
 @pytest.mark.parametrize(
     "capability",
     [pair if pair in ((7, 5), (9, 0)) else pytest.param(pair, marks=pytest.mark.slow) for pair in TOLD_APART],
@@ -571,7 +573,7 @@ def test_what_scans_ask_for_compiles(n: int, element: str, target: str, capabili
 
 
 @pytest.mark.slow(4)
-@pytest.mark.some(24)
+@pytest.mark.some(16)
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize(
     ("element", "accumulator"), [("binary16", None), ("binary16", "float16"), ("bfloat16", None)]
@@ -700,7 +702,7 @@ def test_what_columns_ask_for_compiles(
 
 
 @pytest.mark.slow(10)
-@pytest.mark.some(30)
+@pytest.mark.some(22)
 @pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
 @pytest.mark.parametrize(
@@ -739,7 +741,7 @@ def test_what_scans_of_columns_ask_for_compiles(
 
 
 @pytest.mark.slow(14)
-@pytest.mark.some(42)
+@pytest.mark.some(28)
 @pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
 @pytest.mark.parametrize(
@@ -763,7 +765,7 @@ def test_what_variances_dot_products_and_norms_ask_for_compiles(
 
 
 @pytest.mark.slow(8)
-@pytest.mark.some(80)
+@pytest.mark.some(52)
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
 @pytest.mark.parametrize(
@@ -787,7 +789,7 @@ def test_what_functions_of_rows_ask_for_compiles(
 
 
 @pytest.mark.slow(4)
-@pytest.mark.some(30)
+@pytest.mark.some(20)
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
