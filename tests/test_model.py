@@ -258,6 +258,7 @@ def random_sum(draw: random.Random, k: int) -> AlignedSum:
     )
 
 
+@pytest.mark.some(130)
 @pytest.mark.slow(6)
 @pytest.mark.parametrize("family", [random_sum, random_chain])
 @pytest.mark.parametrize("seed", range(120))
