@@ -111,6 +111,7 @@ def check(x: np.ndarray, algorithm: str, unit: str, accumulator: str = "binary32
         assert same or (math.isnan(found) and math.isnan(expected)), f"{found!r}, by the paper {expected!r}"
 
 
+@pytest.mark.some(60)
 @pytest.mark.slow(5)
 @pytest.mark.parametrize(
     ("unit", "dtype"),
