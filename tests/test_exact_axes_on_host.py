@@ -105,7 +105,7 @@ def wanted(x: Any, axis: int, dtype: Any = None, *, mean: bool = False) -> Any:
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 17, 31, 64, 65, 100, 257, 1000, 1025, 3000]
 
 
-@pytest.mark.some(36)
+@pytest.mark.some(26)
 @pytest.mark.slow(3)
 @dtypes
 @pytest.mark.parametrize("length", LENGTHS)
@@ -118,6 +118,7 @@ def test_rows_of_every_length(host: HostGpu, dtype: Any, length: int) -> None:
         assert alike(found, wanted(x, 1, target, mean=case % 5 == 4)), kind
 
 
+@pytest.mark.some(24)
 @pytest.mark.slow(3)
 @dtypes
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 6, 8, 16, 17, 20, 33, 64, 100])
@@ -134,6 +135,7 @@ def test_rows_of_tiles(host: HostGpu, dtype: Any, length: int) -> None:
         assert alike(found, wanted(x, 1, target, mean=case % 5 == 4)), kind
 
 
+@pytest.mark.some(12)
 @pytest.mark.slow(3)
 @pytest.mark.parametrize("dtype", DTYPES[:2], ids=lambda dtype: np.dtype(dtype).name)
 @pytest.mark.parametrize("length", [4, 5, 17, 31, 100, 257, 2049, 3000, 4097, 20_001])

@@ -146,6 +146,7 @@ def test_what_is_out_of_range_is_told_and_counts_nowhere(host: HostGpu, sorts: b
     assert found.sum() == 2 * 997
 
 
+@pytest.mark.some(6)
 @pytest.mark.slow(1)
 @dtypes
 @pytest.mark.parametrize("columns", [2, 8, 33, 300])
@@ -161,6 +162,7 @@ def test_rows_have_the_sums_of_the_host(host: HostGpu, dtype: Any, columns: int)
         assert alike(found, wanted(x, index, slots, target, mean=mean)), kind
 
 
+@pytest.mark.some(5)
 @pytest.mark.slow(1)
 @dtypes
 @pytest.mark.parametrize("loads", [1, 4, 32])

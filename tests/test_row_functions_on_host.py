@@ -78,6 +78,7 @@ def numbers(shape: tuple[int, int], dtype: Any, seed: int = 1) -> Any:
         return x.astype(dtype)
 
 
+@pytest.mark.some(14)
 @pytest.mark.slow(2)
 @operations
 @dtypes
@@ -97,6 +98,7 @@ def test_rows_have_the_bits_of_the_model(host: HostGpu, operation: Operation, dt
         assert alike(found, model(operation, x)), (length, gap, shift)
 
 
+@pytest.mark.some(12)
 @pytest.mark.slow(1)
 @operations
 @dtypes
@@ -125,6 +127,7 @@ def test_rows_that_are_read_again(
         assert (host.macros[-1]["PASSES"], host.macros[-1]["CODES"]) == (0, 1)
 
 
+@pytest.mark.some(12)
 @pytest.mark.slow(1)
 @operations
 @dtypes
@@ -144,7 +147,7 @@ def test_rows_of_a_cluster(
     assert host.macros[-1]["PASSES"] == (operation is not LOGSUMEXP or np.dtype(dtype).itemsize > 2)
 
 
-@pytest.mark.some(40)
+@pytest.mark.some(20)
 @pytest.mark.slow(1)
 @operations
 @dtypes

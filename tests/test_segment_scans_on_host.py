@@ -80,6 +80,7 @@ def ragged(rng: Any, mean: float, count: int) -> Any:
     return offsets_of(rng, rng.geometric(1 / (mean + 1), count) - 1)
 
 
+@pytest.mark.some(8)
 @pytest.mark.slow(1)
 @dtypes
 @orders

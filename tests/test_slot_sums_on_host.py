@@ -81,6 +81,7 @@ def drawn(rng: Any, n: int, dtype: Any, kind: str) -> Any:
     return x
 
 
+@pytest.mark.some(4)
 @pytest.mark.slow(1)
 @dtypes
 @pytest.mark.parametrize("slots", [3, 3000])
@@ -101,6 +102,7 @@ def test_sums_and_means_are_those_of_the_host(host: HostGpu, dtype: Any, slots: 
             assert alike(found, wanted(x, index, slots, target, mean=mean)), (kind, mean)
 
 
+@pytest.mark.some(2)
 @pytest.mark.slow(1)
 @dtypes
 def test_any_order_and_crowd_of_indices(host: HostGpu, dtype: Any) -> None:
@@ -138,6 +140,7 @@ def test_slots_in_parts(host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: A
         assert host.launches[-5:-1] == ["clear_words", *["add_to_slots"] * 3]
 
 
+@pytest.mark.some(8)
 @pytest.mark.slow(1)
 @dtypes
 @pytest.mark.parametrize("bits", [32, 33, 37, 40])
