@@ -57,7 +57,8 @@ def _norm(x: Group) -> Fraction:
 
 
 def _var(x: Group) -> Fraction | None:
-    return _mean([(each - _mean(x)) ** 2 for each in x])
+    mean = _mean(x)
+    return _mean([(each - mean) ** 2 for each in x])
 
 
 def _std(x: Group) -> Fraction | None:
