@@ -168,7 +168,7 @@ def test_pytorchs_sum(n: int, dtype: str) -> None:
     reproduced(tcu.reveal(torch.sum, n, dtype=getattr(torch, dtype), seed=0, outputs=300))
 
 
-@pytest.mark.some(10)
+@pytest.mark.some(16)
 @pytest.mark.slow(4)
 @pytest.mark.parametrize("n", [40, pytest.param(600, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(

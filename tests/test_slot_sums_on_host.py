@@ -102,7 +102,7 @@ def test_sums_and_means_are_those_of_the_host(host: HostGpu, dtype: Any, slots: 
             assert alike(found, wanted(x, index, slots, target, mean=mean)), (kind, mean)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(4)
 @pytest.mark.slow(1)
 @dtypes
 def test_any_order_and_crowd_of_indices(host: HostGpu, dtype: Any) -> None:
