@@ -13,10 +13,18 @@ from patience import HANGS
 RIGHT = "all right"
 
 
-def check_ranks(file: str, ranks: int) -> None:
-    """That so many processes run ``file`` to its end, which is :func:`run_rank`."""
+def check_ranks(file: str, ranks: int, *arguments: str) -> None:
+    """That so many processes run ``file`` with these arguments to its end, which is :func:`run_rank`."""
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", file],
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            f"--nproc-per-node={ranks}",
+            file,
+            *arguments,
+        ],
         capture_output=True,
         text=True,
         timeout=HANGS,
@@ -26,6 +34,12 @@ def check_ranks(file: str, ranks: int) -> None:
     )
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout.count(RIGHT) == ranks
+
+
+def group_sizes(ranks: int) -> list[int]:
+    """Of the groups that are tried: all with --all-cases, else those that two ranks do not have, and of those half."""
+    some = range(1, ranks + 1) if ranks <= 2 or "--all-cases" in sys.argv else range(ranks, 2, -2)
+    return sorted({*some, min(ranks, 3)})
 
 
 def run_rank(check: Callable[[int, int], None]) -> None:

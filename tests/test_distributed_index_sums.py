@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from bits import same
 from numbers_of_all_kinds import draw
-from ranks import check_ranks, run_rank
+from ranks import check_ranks, group_sizes, run_rank
 
 import tcu
 from tcu.errors import DtypeError, InvalidOperationError, ParameterError, ShapeError, TcuError
@@ -23,9 +23,9 @@ N, SLOTS = 300, 11
 
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_any_number_of_ranks(ranks: int) -> None:
+def test_any_number_of_ranks(ranks: int, request: pytest.FixtureRequest) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
-    check_ranks(__file__, ranks)
+    check_ranks(__file__, ranks, *["--all-cases"] * request.config.getoption("--all-cases"))
 
 
 def plain(x: Any) -> Any:
@@ -144,7 +144,7 @@ def check_errors(torch: Any, rank: int, ranks: int) -> None:
 def check_all(rank: int, ranks: int) -> None:
     import torch
 
-    for count in range(1, ranks + 1):
+    for count in group_sizes(ranks):
         group = torch.distributed.new_group(list(range(count)))
         if rank < count:
             check_group(torch, group, rank, count)
