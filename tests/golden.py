@@ -1211,7 +1211,13 @@ def row_of(each: Case, place: Host = HOST) -> Row:
 def table(file: str) -> dict[str, Row]:
     """The stored rows of a file, by what they are of."""
     path = FOLDER / f"golden-{file}.json"
-    return {key(row): row for row in json.loads(path.read_text("utf-8"))} if path.exists() else {}
+    return _rows_of(path.read_text("utf-8")) if path.exists() else {}
+
+
+@cache
+def _rows_of(text: str) -> dict[str, Row]:
+    """Tests ask for a file's rows once for each of them."""
+    return {key(row): row for row in json.loads(text)}
 
 
 @cache
