@@ -1280,7 +1280,7 @@ def add() -> None:
         rows = table(file)
         new = [each for each in found if key(each) not in rows]
         if new and file != "long":
-            rows |= {key(each): row_of(each) for each in new}
+            rows = rows | {key(each): row_of(each) for each in new}  # the table is kept as it was
             _save(file, [rows[name] for name in sorted(rows)])
 
 
