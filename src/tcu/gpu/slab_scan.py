@@ -133,7 +133,7 @@ def slab_scan_recipe(
         return Recipe((kernel(0, {"data": X, "out": OUT}),))
     of_tiles: dict[str, Given] = {"sums": ROOM, "above": (ROOM, 8 * outer * inner * tiles)}
     carries, above = _carries(plan, outer, inner, tiles, of_tiles)
-    kernels = kernel(1, {"data": X} | of_tiles), *carries, kernel(2, {"data": X, "out": OUT} | of_tiles)
+    kernels = kernel(1, {"data": X, **of_tiles}), *carries, kernel(2, {"data": X, "out": OUT, **of_tiles})
     return Recipe(kernels, room=outer * inner * tiles + above)
 
 
