@@ -47,7 +47,7 @@ def axes_of(n: int) -> list[Along]:
     ]
     middle: list[Along] = [
         (MIDDLE, (n // (length * inner), length, inner), 1)
-        for length, inner in ((16, 1024), (64, 16), (512, 2048), (1000, 100), (1 << 15, 2))
+        for length, inner in ((16, 1024), (64, 16), (512, 2048), (1000, 100), (100_000, 3), (1 << 15, 2))
         if length * inner <= n
     ]
     return first + middle
