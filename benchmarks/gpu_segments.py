@@ -379,6 +379,9 @@ def main() -> int:
     if "build" in arguments.parts:
         return build_peers(arguments)
     began = time.perf_counter()
+    signal.signal(
+        signal.SIGTERM, lambda *given: sys.exit(1)
+    )  # as an exception, so that what is measured is kept
 
     def say(what: str) -> None:
         print(f"{what} after {time.perf_counter() - began:.1f} s", flush=True)

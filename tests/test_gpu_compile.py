@@ -701,30 +701,35 @@ def test_what_columns_ask_for_compiles(
     assert [choice.more for choice in recipe.kernels] == ([chunks, 1] if length > 30_000 else [1])
 
 
-@pytest.mark.slow(10)
-@pytest.mark.some(22)
+@pytest.mark.slow(14)
+@pytest.mark.some(36)
 @pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
 @pytest.mark.parametrize(
-    ("length", "inner", "target"),
+    ("outer", "length", "inner", "gap", "target", "count"),
     [
-        (16, 64, "binary16"),
-        (1000, 37, "binary32"),
-        (1 << 17, 64, "binary64"),
-        (16, 1 << 16, "binary16"),
-        (1 << 15, 1 << 16, "binary32"),
+        (3, 16, 64, 1, "binary16", 1),
+        (3, 1000, 37, 3, "binary32", 1),
+        (3, 1 << 17, 64, 64, "binary64", 1),
+        (3, 16, 1 << 16, 0, "binary16", 1),
+        (3, 1 << 15, 1 << 16, 0, "binary32", 1),
+        (1 << 12, 1 << 15, 2, 0, "binary32", 1),
+        (1 << 12, 1000, 100, 0, "binary64", 1),
+        (1 << 20, 9, 3, 0, "binary32", 1),
+        (1, 1 << 20, 3, 0, "binary32", 4),
     ],
 )
 def test_what_scans_of_columns_ask_for_compiles(
-    length: int, inner: int, target: str, element: str, capability: tuple[int, int]
-) -> None:
+    outer: int, length: int, inner: int, gap: int, target: str, count: int, element: str, capability: tuple[int, int]
+) -> None:  # fmt: skip
+    """Also of those without gaps, of which few long ones are read twice."""
     nvrtc_or_skip()
     gpu: Any = SimpleNamespace(
         compute_capability=capability,
         multiprocessors=132,
         shared_memory=64 << 10 if capability == (7, 5) else 227 << 10,
     )
-    array = columns.Columns(3, inner, length * inner, inner)
+    array = columns.Columns(outer, inner, length * (inner + gap), inner + gap)
     recipe = column_scan.column_scan_recipe(
         make_scan_plan(length, element),
         array,
@@ -736,8 +741,9 @@ def test_what_scans_of_columns_ask_for_compiles(
         reverse=False,
     )
     assert recipe is not None
-    (choice,) = recipe.kernels
-    assert ".local" not in asked_for(choice, capability)
+    assert len(recipe.kernels) == count
+    for choice in recipe.kernels:
+        assert ".local" not in asked_for(choice, capability)
 
 
 @pytest.mark.slow(14)

@@ -547,11 +547,12 @@ class SlabScanConfig(Config):
     """Of cuda/kernels/slab_scan.cu."""
 
     tile_bytes: int
-    """Bytes of numbers, as far as they make whole groups."""
+    """Bytes of numbers, as far as they make whole groups.  Of 2, 4, 8 and 16 KB, binary16 of 8192 x 2^15 x 2 has 0.89, 0.93, 0.92, 0.88 of
+    a copy's speed, and binary32 0.91, 0.92, 0.92, 0.81 (H100); rows of 8 numbers have 0.03 more with 8 than with 4 KB."""
     least_groups: int
-    """Of a tile, however long rows are."""
+    """Of a tile, however long rows are: rows of 100 numbers of bfloat16 have 0.93 with four and 0.87 with eight."""
     stages: int
-    """Tiles that a block has room for, where a slab has so many."""
+    """Tiles that a block has room for, where a slab has so many.  With three fewer blocks have room, and most are slower."""
     threads: int
     """Of a block, at most."""
     threads_resident: int

@@ -11,6 +11,16 @@
 // so that no block waits for another: first for what tiles come to (PASS 1), of which slab_carries.cu makes what comes
 // before each of them, and then for the results (PASS 2).
 //
+// The floor is reading and writing each number once.  Shares of a copy's speed (H100, 2 GiB in and out; binary16, bfloat16,
+// binary32, binary64): 8192 x 2^15 x 2 0.92, 0.88, 0.91, 0.88, where a copy in the order of rows, their scan and a copy back had 0.20,
+// 0.20, 0.28, 0.32; 5368 x 1000 x 100 0.94, 0.92, 0.93, 0.89 (column_walk.cu: 0.62, 0.53, 0.65, 0.83); 2^19 x 64 x 16 1.0;
+// slabs of 40 x 3 0.51, 0.47, 0.93, 0.96: half of their groups are not whole.  With a division for each piece of 8 bytes
+// instead of each thread, the first had 0.82, 0.75, 0.87, 0.87.  A tile of several runs of one slab, whose networks one
+// thread made one after another, was slower than one run each of several slabs (bfloat16: 0.75 and 0.84).
+//
+// Few long slabs, which are read twice, can have 2/3 at most: 2^28 x 2 numbers have 0.50 (bfloat16, H200), 2^24 x 32
+// 0.47 where column_look_back.cu has 0.35.
+//
 // Compiled with ELEMENT, RESULT (finish/result_code.cuh), EXCLUSIVE, REVERSE, LAYOUT (ALIGNED: all slabs begin at multiples
 // of COPY bytes, numbers and results), and
 //   COLUMNS     inner numbers
@@ -69,7 +79,6 @@ constexpr int UNIT = scan::MOVES && COLUMNS % 2 == 0 && LAYOUT == ALIGNED ? 2 : 
 constexpr int BLOCKS = SLABS * GROUPS;
 constexpr int LINES = SLABS * COLUMNS;  // columns of all slabs of a tile
 constexpr int WIDTH = GROUPS > 16 ? 32 : GROUPS > 8 ? 16 : GROUPS > 4 ? 8 : GROUPS > 2 ? 4 : GROUPS;  // lanes of a network
-constexpr int HEIGHT = WIDTH == 32 ? 5 : WIDTH == 16 ? 4 : WIDTH == 8 ? 3 : WIDTH / 2;
 constexpr int EACH = (BLOCKS * UNITS + THREADS - 1) / THREADS;  // groups of a thread
 static_assert(PASS == 0 || (SLABS == 1 && GROUPS == WARP && LEVELS > 1), "a tile is a run");
 static_assert((WIDTH == GROUPS || !SEVERAL) && LINES <= THREADS && EACH <= 32, "a tile has a part of a network");
@@ -228,6 +237,7 @@ __device__ inline SlabGroup<LOOKS> group_of(const SlabScan& p, const SlabTile& t
 }
 
 #if LEVELS
+constexpr int HEIGHT = WIDTH == 32 ? 5 : WIDTH == 16 ? 4 : WIDTH == 8 ? 3 : WIDTH / 2;
 typedef scan::Networks<1, HEIGHT> SlabNetworks;
 constexpr int PIECES = SlabNetworks::pieces();
 
@@ -251,15 +261,60 @@ __device__ inline void add_groups(SlabSums& b) {
         if (exists && group == GROUPS - 1) b.totals[line] = sum;
     }
 }
+
+// Adds up a tile's groups.  Returns whether the numbers of the thread's groups can be moved: a bit for each.
+__device__ inline u32 add_up_tile(const SlabScan& p, const SlabTile& tile, const char* stage, SlabSums& b) {
+    u32 moves = ~0u;
+#pragma unroll 1
+    for (int k = 0, at = threadIdx.x; at < BLOCKS * UNITS; ++k, at += THREADS) {
+        const UnitPlace place(at);
+        double sums[UNIT];
+        if (!scan::add_up(group_of<true>(p, tile, place, stage), sums)) moves &= ~(1u << k);
+#pragma unroll
+        for (int c = 0; c < UNIT; ++c) b.groups[place.line + c][place.block % GROUPS] = sums[c];
+    }
+    return moves;
+}
+
+// What comes before a thread's group in one of its columns; never -0.
+__device__ inline double carry_of(const SlabSums& b, const UnitPlace& place, int c, int number) {
+    const double near = b.groups[place.line + c][place.block % GROUPS];
+    return (SEVERAL ? SlabNetworks::before_by(number, &b.before[0][place.line + c], LINES, near) : near) + 0.0;
+}
+#else
+struct SlabSums {};
+
+__device__ inline double carry_of(const SlabSums&, const UnitPlace&, int, int) { return 0; }
 #endif
+
+// Writes the results of a tile of that number to where they have room.  `moves` as above.
+__device__ inline void write_tile(const SlabScan& p, const SlabTile& tile, int number, const char* stage, char* results, const SlabSums& b, u32 moves) {
+    constexpr int STEP = REVERSE ? -COLUMNS : COLUMNS;
+#pragma unroll 1
+    for (int k = 0, at = threadIdx.x; at < BLOCKS * UNITS; ++k, at += THREADS) {
+        const UnitPlace place(at);
+        const int rows = tile.rows_of(place.block);
+        if (rows == 0) continue;
+        const SlabGroup<LEVELS == 0> group = group_of<LEVELS == 0>(p, tile, place, stage, moves >> k & 1);
+        double carry[UNIT], sums[UNIT];
+#pragma unroll
+        for (int c = 0; c < UNIT; ++c) carry[c] = carry_of(b, place, c, number);
+        const int shift = shift_of(static_cast<finish::ResultCode*>(p.out) + tile.from, tile.first(p, place.block));
+        finish::ResultCode* const to = reinterpret_cast<finish::ResultCode*>(results + place.block * SlabResults::PITCH + shift) +
+                                       (REVERSE ? (scan::GROUP - 1) * COLUMNS : 0) + place.column;
+        if (scan::write_plain(group, to, STEP, rows, carry, sums)) continue;
+#pragma unroll
+        for (int c = 0; c < UNIT; ++c) scan::scan_any(group, to + c, STEP, rows, carry[c], c);
+    }
+}
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) slab_scan(const __grid_constant__ SlabScan p) {
     extern __shared__ uint4 memory[];
     char* const stages = reinterpret_cast<char*>(memory);
     char* const results = stages + STAGES * STAGE;  // not where numbers were: rare ones are read twice
     const int tiles = tiles_of_block(p);
-#if LEVELS
     __shared__ SlabSums b;
+#if LEVELS
     SlabNetworks networks;
     const bool has_line = SEVERAL && threadIdx.x < LINES;
     double before = PASS == 2 && has_line ? sum_before(p, 0) : 0;
@@ -294,16 +349,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) slab_scan(const 
             if (next < tiles) fetch_tile(p, SlabTile(p, next), stages + next % STAGES * STAGE);
             load::end_copies();
         }
-        u32 moves = ~0u;  // a bit for each group of the thread
+        u32 moves = 0;
 #if LEVELS
-#pragma unroll 1
-        for (int k = 0, at = threadIdx.x; at < BLOCKS * UNITS; ++k, at += THREADS) {
-            const UnitPlace place(at);
-            double sums[UNIT];
-            if (!scan::add_up(group_of<true>(p, tile, place, stage), sums)) moves &= ~(1u << k);
-#pragma unroll
-            for (int c = 0; c < UNIT; ++c) b.groups[place.line + c][place.block % GROUPS] = sums[c];
-        }
+        moves = add_up_tile(p, tile, stage, b);
         __syncthreads();
         add_groups(b);
         __syncthreads();
@@ -311,35 +359,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) slab_scan(const 
             double totals[1] = {b.totals[threadIdx.x]};
             networks.push(number, totals);
         }
-        if (PASS == 1) {
-            if (has_line) *sum_of(p, PlaceOfTile(p, number)) = b.totals[threadIdx.x];
-            continue;
-        }
+        if (has_line && PASS == 1) *sum_of(p, PlaceOfTile(p, number)) = b.totals[threadIdx.x];
 #endif
-#pragma unroll 1
-        for (int k = 0, at = threadIdx.x; at < BLOCKS * UNITS; ++k, at += THREADS) {
-            const UnitPlace place(at);
-            const int rows = tile.rows_of(place.block);
-            if (rows == 0) continue;
-            const SlabGroup<LEVELS == 0> group = group_of<LEVELS == 0>(p, tile, place, stage, moves >> k & 1);
-            double carry[UNIT] = {}, sums[UNIT];
-#if LEVELS
-#pragma unroll
-            for (int c = 0; c < UNIT; ++c) {
-                carry[c] = b.groups[place.line + c][place.block % GROUPS];
-                if (SEVERAL) carry[c] = SlabNetworks::before_by(number, &b.before[0][place.line + c], LINES, carry[c]);
-                carry[c] += 0.0;  // so that no result is -0
-            }
-#endif
-            const int result_shift = shift_of(static_cast<finish::ResultCode*>(p.out) + tile.from, tile.first(p, place.block));
-            finish::ResultCode* const to = reinterpret_cast<finish::ResultCode*>(results + place.block * SlabResults::PITCH + result_shift) +
-                                           (REVERSE ? (scan::GROUP - 1) * COLUMNS : 0) + place.column;
-            constexpr int STEP = REVERSE ? -COLUMNS : COLUMNS;
-            if (scan::write_plain(group, to, STEP, rows, carry, sums)) continue;
-#pragma unroll
-            for (int c = 0; c < UNIT; ++c) scan::scan_any(group, to + c, STEP, rows, carry[c], c);
+        if constexpr (PASS != 1) {
+            write_tile(p, tile, number, stage, results, b, moves);
+            __syncthreads();
+            store_tile(p, tile, results);
         }
-        __syncthreads();
-        store_tile(p, tile, results);
     }
 }
