@@ -245,6 +245,50 @@ def test_columns_of_tiles(host: HostGpu, dtype: Any, shape: tuple[int, int, int]
         assert alike(found, wanted(x, 1, target, mean=case % 5 == 4)), kind
 
 
+@pytest.mark.slow(3)
+@pytest.mark.parametrize(
+    ("dtype", "inner"), [(np.float16, 2), (np.float16, 4), (ml_dtypes.bfloat16, 2), (np.float32, 2)], ids=str
+)
+@pytest.mark.parametrize("shape", [(300, 8), (3, 200), (2, 5000), (1, 40_000)], ids=str)
+def test_rows_that_a_lane_loads_together(
+    host: HostGpu, dtype: Any, inner: int, shape: tuple[int, int]
+) -> None:
+    """Columns of a block, and of several, meet with those that a lane has besides."""
+    host.tuned |= {"loads": 1}
+    rng = np.random.default_rng(shape)
+    for case, kind in enumerate(KINDS if math.prod(shape) < 10_000 else ["normal", "special", "spread"]):
+        x = draw(rng, math.prod(shape) * inner, dtype, kind).reshape(*shape, inner)
+        target = DTYPES[case % 4]
+        found = columns_of(host, x, dtype=target, mean=case % 5 == 4)
+        assert host.macros[-1]["FOLD"] == 16 // (inner * x.itemsize)
+        assert alike(found, wanted(x, 1, target, mean=case % 5 == 4)), kind
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("c % OF_ROW * ACROSS + across", "0"),
+        ("p.length * FOLD", "p.length"),
+        ("static_cast<i64>(rows) * FOLD, p.stride / FOLD", "rows, p.stride / FOLD"),
+        ("* COLUMNS + i % OF_ROW;", "* COLUMNS + i % COLUMNS + 1;"),
+    ],
+)
+def test_an_error_where_rows_are_loaded_together_is_seen(host: HostGpu, right: str, wrong: str) -> None:
+    host.tuned |= {"loads": 1}  # so that a column has several blocks
+    x = draw(np.random.default_rng(3), 80_000, np.dtype(np.float16), "normal").reshape(1, 40_000, 2)
+    if "rows" in right:
+        x[0, 39_999, 1] = np.inf
+    mean = "length" in right
+    expected = wanted(x, 1, np.float64, mean=mean)
+    assert alike(columns_of(host, x, dtype=np.float64, mean=mean), expected)
+    host.changes = {"exact_columns.cu": {right: wrong}}
+    try:
+        unseen = alike(columns_of(host, x, dtype=np.float64, mean=mean), expected)
+    except (KernelFailed, AssertionError):
+        unseen = False
+    assert not unseen
+
+
 @pytest.mark.slow(2)
 @dtypes
 @pytest.mark.parametrize("shape", [(1, 70, 601), (2, 100, 307), (1, 3000, 70), (3, 65, 514)], ids=str)

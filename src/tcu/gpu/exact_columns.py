@@ -148,13 +148,19 @@ def _recipe(
         tiles = _tiles(outer, inner, length, tuned, element, target, mean, planned)
         if tiles is not None:
             return tiles
-    # All loads of a lane begin at multiples of what it loads.
-    unit = math.gcd(LOAD // size if aligned else 1, inner, stride, outer_stride if outer > 1 else 0)
     per_load = LOAD // size
+    fold = per_load // inner if order is None and dense and aligned and inner else 0
+    if fold > 1 and per_load % inner == length * inner % per_load == 0:
+        stride, length = per_load, length // fold
+        outer_stride = length * stride
+    else:
+        fold = 1
+    # All loads of a lane begin at multiples of what it loads.
+    unit = math.gcd(per_load if aligned else 1, inner * fold, stride, outer_stride if outer > 1 else 0)
     shifted = unit * size <= tuned.shifted and inner * size >= _LONG_ROW and length >= tuned.least
     if shifted:
         unit = per_load
-    pieces = -(-inner // unit)
+    pieces = -(-inner * fold // unit)
     units = outer * pieces
     loads = min(tuned.loads * (LOAD // (size * unit)), 2 * tuned.loads)
     wanted = gpu.multiprocessors * tuned.resident * tuned.full
@@ -164,17 +170,17 @@ def _recipe(
 
     # Where shifted, rows as far apart as a thread's begin alike.
     across = min(_WARP, _THREADS * math.gcd(per_load, stride) // per_load) if shifted else _THREADS
-    least = max(
-        1, min(LINE // (size * unit), 1 << (units - 1).bit_length())
-    )  # a line of a row, where there is as much
+    # A line of a row, where there is as much.
+    least = 1 if fold > 1 else max(1, min(LINE // (size * unit), 1 << (units - 1).bit_length()))
     while across > least and (
-        across >= 2 * units or (blocks_of(across) < wanted and length >= 2 * loads * (_THREADS // across))
+        across >= 2 * units
+        or ((fold > 1 or blocks_of(across) < wanted) and length >= 2 * loads * (_THREADS // across))
     ):
         across //= 2
     along, blocks = _THREADS // across, blocks_of(across)
     if shifted:
         pieces = blocks // outer
-    parts = -(-length // (along * min(MOST_TERMS, (1 << 17) // along)))
+    parts = -(-length // (along * min(MOST_TERMS, (1 << 17) // (along * fold))))
     if outer * inner <= _MOST_SHARED and blocks < wanted // 2:
         parts = max(parts, min(-(-wanted // blocks), length // (4 * loads * along), _MOST_PARTS))
     step = along * loads
@@ -188,7 +194,7 @@ def _recipe(
         takes |= {"limbs": SPACE, "arrived": (SPACE, 8 * limbs)}
     every = KernelChoice(
         "exact_columns",
-        {"ELEMENT": ELEMENTS[element.name], "LAYOUT": "ALIGNED", "TERM": "VALUE", "THREADS": _THREADS, "COLUMNS": unit,
+        {"ELEMENT": ELEMENTS[element.name], "LAYOUT": "ALIGNED", "TERM": "VALUE", "THREADS": _THREADS, "COLUMNS": unit, "FOLD": fold,
          "ACROSS": across, "ROWS": loads, "PARTS": int(parts > 1), "ANYWHERE": int(shifted), "UNROLL": 1, "RESIDENT": tuned.resident,
          **planned},
         blocks, _THREADS,
