@@ -19,6 +19,8 @@ from tcu.plan.scan import ScanPlan
 __all__ = ["fills_memory", "slab_scan_recipe"]
 
 _WARP, _BANKS, _WORD = 32, 32, 4
+_BLOCKS = 16
+"""That a multiprocessor has room for on every GPU (CUDA C++ Programming Guide, "Compute Capabilities")."""
 _GRANULE = 16
 _RUN = 32
 """Groups of a run of the plan's first level."""
@@ -98,7 +100,7 @@ def slab_scan_recipe(
     threads = -(-max(min(in_tile * lines // unit, tuned.threads), lines) // _WARP) * _WARP
     stages = min(tuned.stages, tiles)
     share, sums = 0, _sums_bytes(lines, in_tile)
-    resident = max(tuned.threads_resident // threads, 1)
+    resident = max(min(tuned.threads_resident // threads, _BLOCKS), 1)
 
     def room(results: bool) -> int:
         return in_tile * slabs * (stages * staged.pitch + results * staged.result_pitch)
