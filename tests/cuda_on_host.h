@@ -3,8 +3,10 @@
 // Shared memory has addresses of 32 bits, as kernels expect.
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
+
+#undef _GLIBCXX_USE_STD_SPEC_FUNCS  // Bessel functions and others; to read them took a seventh of a compilation
+#include <cmath>
 
 #pragma GCC visibility push(default)  // what the threads' library has
 

@@ -271,7 +271,7 @@ def _compile(text: str, target: Path, *how: str) -> None:
         source, result = Path(unfinished) / "source", Path(unfinished) / target.name
         source.write_text(text, encoding="utf-8")
         command = [
-            compiler_or_skip(), "-std=c++17", "-Og", "-w", "-ffp-contract=off", "-msse2", "-fPIC", "-fvisibility=hidden",
+            compiler_or_skip(), "-std=c++17", "-Og", "-w", "-fno-use-linker-plugin", "-ffp-contract=off", "-msse2", "-fPIC", "-fvisibility=hidden",
             f"-I{target.parent}", f"-I{Path(__file__).parent}", *how, str(source), "-o", str(result),
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
