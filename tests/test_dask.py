@@ -305,6 +305,7 @@ def test_chunks_are_let_go(operation: str) -> None:
     assert most <= 6
 
 
+@pytest.mark.some(28)
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
 @pytest.mark.parametrize("operation", ["fsum", "fmean"])
 @pytest.mark.parametrize(

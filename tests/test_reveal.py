@@ -105,6 +105,7 @@ def test_numpys_pairwise_sum(n: int, dtype: str) -> None:
         assert [node.inputs for node in step.nodes[:2]] == [tuple(range(0, 128, 8)), tuple(range(1, 128, 8))]
 
 
+@pytest.mark.some(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", [20_000, 100_000])
