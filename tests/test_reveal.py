@@ -171,7 +171,7 @@ def test_pytorchs_sum(n: int, dtype: str) -> None:
 
 @pytest.mark.some(16)
 @pytest.mark.slow(4)
-@pytest.mark.parametrize("n", [40, pytest.param(600, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [40, *(pytest.param(n, marks=pytest.mark.slow) for n in (300, 600))])
 @pytest.mark.parametrize(
     ("variant", "dtype"),
     [(name, dtype) for name, row in VARIANTS.items() for dtype in DTYPES if row.takes(get_format(dtype))],
