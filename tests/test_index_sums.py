@@ -178,6 +178,28 @@ def test_integers_are_added_as_integers(kind: Any) -> None:
     assert found.tolist() == [int(x[index == j].astype(int).sum()) for j in range(4)]
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+def test_integers_that_their_dtype_does_not_hold_are_named_by_slot(kind: Any) -> None:
+    most = int(np.iinfo(kind).max)
+    x, index = np.array([3, most, 1, most], kind), np.array([0, 1, 1, 0])
+    said = f"the sum of slot 0 is {most + 3}, which {np.dtype(kind).name} does not hold: pass a wider dtype"
+    for call in (tcu.index_sum, lambda x, index, size: tcu.bincount(index, x, size)):
+        with pytest.raises(InvalidOperationError, match=said):
+            call(x, index, 2)
+    with pytest.raises(InvalidOperationError, match=f"the sum of slot 1 is {most + 1}"):
+        tcu.index_sum(x[1:3], index[1:3], 2)
+    with pytest.raises(InvalidOperationError, match="the sum of slot 1 is 200, which int8 does not hold"):
+        tcu.index_sum(np.array([100, 100]), [1, 1], 2, dtype=np.int8)
+    assert tcu.index_sum(x, index, 2, dtype=np.float64).tolist() == [most + 3.0, most + 1.0]
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_results_lie_in_order(axis: int) -> None:
+    x = np.arange(60.0).reshape(3, 4, 5)
+    index = np.arange(x.shape[axis]) % 2
+    assert tcu.index_sum(x, index, 2, axis=axis).flags.c_contiguous
+
+
 def test_an_array_is_added_to_before_the_rounding() -> None:
     x = np.array([2.0**-20, 2.0**-20], np.float16)
     found = tcu.index_sum(x, [0, 0], 2, initial=np.array([1, 3], np.float32), dtype=np.float64)
@@ -256,6 +278,12 @@ def test_a_place_for_the_result() -> None:
         (ParameterError, "bins='auto': give their number", lambda x: tcu.histogram(x, "auto")),
         (ParameterError, r"bins=0, range=None: `bins` must be positive", lambda x: tcu.histogram(x, 0)),
         (ParameterError, r"bins=\[2, 1\], range=None: `bins` must increase", lambda x: tcu.histogram(x, [2, 1])),
+        (ParameterError, r"bins=\[1\.0\]: give two edges or more", lambda x: tcu.histogram(x, [1.0])),
+        (ParameterError, r"bins=\[\]: give two edges", lambda x: tcu.histogram(x, [])),
+        (ParameterError, "bins hold 9007199254740993, which float64, the edges' dtype, does not", lambda x: tcu.histogram(x, [0, 2**53 + 1])),
+        (DtypeError, "x has dtype complex64, of which there is no histogram: give integers, float16", lambda x: tcu.histogram(x * 1j, 2)),
+        (DtypeError, "x has dtype <U1, of which", lambda x: tcu.histogram(np.array(["1", "2"]), 2)),
+        (DtypeError, "x has dtype object", lambda x: tcu.histogram(x.astype(object), 2)),
         (ShapeError, r"keys have shape \(2,\): give one for each of 3 places", lambda x: tcu.reduce_by_key([1, 2], x)),
         (ShapeError, r"keys have shape \(1, 3\)", lambda x: tcu.reduce_by_key([[1, 2, 3]], x)),
         (ShapeError, r"gradient has shape \(3,\)", lambda x: tcu.embedding_gradient(x, [0, 1, 2], 3)),
@@ -332,6 +360,39 @@ def test_numbers_that_are_none_fall_into_no_bin() -> None:
     counts, edges = tcu.histogram(np.array([]), 3)
     assert counts.tolist() == [0, 0, 0]
     same(edges, np.histogram([], 3)[1])
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int64, np.uint64, bool])
+def test_integers_are_compared_with_edges_as_such(kind: Any) -> None:
+    """Also those that binary64 does not hold, and edges that no number reaches."""
+    rng = np.random.default_rng(11)
+    least, most = (0, 1) if kind is bool else (int(np.iinfo(kind).min), int(np.iinfo(kind).max))
+    x = np.array(
+        [
+            least,
+            most,
+            most,
+            *(rng.integers(least, most, 40, kind, endpoint=True) if kind is not bool else []),
+        ],
+        kind,
+    )
+    x[-20:] = x[-20:] // 2 ** max(most.bit_length() - 5, 0) if kind is not bool else x[-20:]
+    for edges in (
+        [0, 1, 3, 9],
+        [-np.inf, 0.5, np.inf],
+        [-1e30, -5.5, 2, 2],
+        [2.0**62, 2.0**63],
+        [1e25, 1e26],
+        [-9.0, -3.0],
+    ):
+        wanted = [0] * (len(edges) - 1)
+        for number in map(int, x):
+            for i, (low, high) in enumerate(pairwise(edges)):
+                if low <= number < high or (i == len(edges) - 2 and low <= number == high):
+                    wanted[i] += 1
+                    break
+        assert tcu.histogram(x, edges)[0].tolist() == wanted, edges
+    assert tcu.histogram(x, 3)[0].sum() == len(x)  # of the smallest to the largest: none is left out
 
 
 def test_keys_of_any_kind() -> None:

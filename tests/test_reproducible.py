@@ -268,6 +268,62 @@ def test_what_is_not_covered_of_complex_numbers_is_named() -> None:
     assert mode.uncovered == {"aten.mul.Tensor", "aten.abs.default", "aten.sum.default"}
 
 
+def _written(function: Callable[..., Any], out: Any) -> tuple[Any, set[str]]:
+    with tcu.torch.reproducible() as mode:
+        result = function(out)
+    assert result is out
+    return out, mode.uncovered
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "cumsum", "var", "logsumexp"])
+def test_results_go_to_out(name: str) -> None:
+    """As PyTorch has it, also of another shape, or where it is x."""
+    x = torch.randn(4, 4)
+    with tcu.torch.reproducible():
+        wanted = getattr(torch, name)(x, 0)
+    for out in (torch.empty_like(wanted), torch.empty(0)):
+        found, uncovered = _written(lambda out: getattr(torch, name)(x, 0, out=out), out)
+        assert torch.equal(found, wanted)
+        assert uncovered <= {"aten.resize_.default"}
+    if wanted.shape == x.shape:
+        found, _ = _written(lambda out: getattr(torch, name)(out, 0, out=out), x.clone())
+        assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, **out: torch.mm(x, x, **out),
+        lambda x, **out: torch.matmul(x, x, **out),
+        lambda x, **out: torch.addmm(x, x, x, **out),
+        lambda x, **out: torch.linalg.vector_norm(x, **out),
+        lambda x, **out: torch.div(x, 3.0, **out),
+        lambda x, **out: torch.index_add(x, 0, torch.tensor([0, 1]), x[:2], **out),
+    ],
+)
+def test_products_and_others_go_to_out(function: Callable[..., Any]) -> None:
+    x = torch.randn(4, 4)
+    with tcu.torch.reproducible():
+        wanted = function(x)
+    found, uncovered = _written(lambda out: function(x, out=out), torch.empty_like(wanted))
+    assert torch.equal(found, wanted)
+    assert not uncovered
+
+
+def test_out_of_another_dtype_is_left_to_pytorch() -> None:
+    x = torch.randn(4, 4)
+    found, uncovered = _written(lambda out: torch.sum(x, 0, out=out), torch.empty(4, dtype=torch.float64))
+    assert torch.allclose(found, x.double().sum(0))
+    assert uncovered == {"aten.sum.IntList_out"}
+
+
+def test_sums_by_index_lie_as_pytorch_has_them() -> None:
+    index, x = torch.tensor([0, 1, 0, 2]), torch.randn(4, 6)
+    with tcu.torch.reproducible():
+        assert torch.zeros(3, 6).index_add(0, index, x).is_contiguous()
+        assert torch.zeros(6, 3).index_add(1, index, x.T).is_contiguous()
+
+
 def test_what_is_not_covered_is_named() -> None:
     x = torch.randn(5)
     with tcu.torch.reproducible() as mode:

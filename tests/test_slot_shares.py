@@ -96,6 +96,33 @@ def test_sums_that_binary64_does_not_hold_are_kept() -> None:
     same(sums_of(there, 2, np.float64), np.array([np.inf, top]))
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.uint64])
+def test_shares_of_integers_are_exact_also_beyond_64_bits(kind: Any) -> None:
+    rng = np.random.default_rng(4)
+    limits = np.iinfo(kind)
+    for n in (1, 2, 7, 50):
+        x = rng.integers(limits.min, limits.max, (n, 2), kind, endpoint=True)
+        keys, cut = rng.integers(0, 3, n), int(rng.integers(n + 1))
+        merged = merged_slots(share_of_rows(keys[part], x[part]) for part in (slice(cut), slice(cut, None)))
+        for key in range(3):
+            for column in range(2):
+                found, wanted = (
+                    sum(map(int, rows[of == key, column]))
+                    for of, rows in ((merged.keys, merged.rows), (keys, x))
+                )
+                assert found == wanted
+    most = np.array([2**63 - 1, 1, 5, -9])
+    with pytest.raises(InvalidOperationError, match="the sum of slot 0 is 9223372036854775808, which int64"):
+        sums_of(share_of_rows(np.zeros(2, int), most[:2]), 1, None)
+    assert sums_of(share_of_rows(np.zeros(4, int), most), 1, None).tolist() == [2**63 - 4]
+
+
+def test_integers_of_chunks_that_64_bits_do_not_hold_are_an_error(da: Any) -> None:
+    x = da.from_array(np.array([2**63 - 1, 1, 4]), chunks=1)
+    with pytest.raises(InvalidOperationError, match="slot 0"):
+        tcu.index_sum(x, np.array([0, 0, 1]), 2).compute()
+
+
 def test_a_row_that_is_lost_is_noticed() -> None:
     """The comparisons of this file see one bit of one row."""
     share = share_of_rows(np.zeros(5, int), np.array([1e8, 1, 2.0**-40, -1e8, 2.0**-80], np.float32))

@@ -89,6 +89,17 @@ def test_what_is_made_of_them(saved: Any) -> None:
     )
 
 
+def test_integers_that_64_bits_do_not_hold_are_an_error(saved: Any) -> None:
+    x, index = saved("x", np.array([2**63 - 1, 4, 1])), saved("index", np.array([0, 1, 0]))
+    for call in (
+        lambda: streams.index_sum(x, index, 2),
+        lambda: streams.bincount(index, x),
+        lambda: streams.reduce_by_key(index, x),
+    ):
+        with pytest.raises(InvalidOperationError, match="the sum of slot 0 is 9223372036854775808"):
+            call()
+
+
 def test_nothing_to_add() -> None:
     none, index = ArraySource(np.zeros(0, np.float32)), ArraySource(np.zeros(0, np.int64))
     same(streams.index_sum(none, index, 3), np.zeros(3, np.float32))

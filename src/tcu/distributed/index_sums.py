@@ -21,7 +21,7 @@ from tcu.errors import ParameterError
 from tcu.formats.tensor import host_view, is_tensor, plain_view, tensor_of
 from tcu.ops import FSUM, Call
 from tcu.ops.layout import Along, axis_number
-from tcu.surfaces.keyed_sums import bins_of, check_line, edges_of, looked_up, padded, weights_like
+from tcu.surfaces.keyed_sums import bins_of, check_line, edges_of, ends_of, looked_up, padded, weights_like
 from tcu.surfaces.slot_shares import (
     SlotShare,
     first_clash,
@@ -146,7 +146,7 @@ def histogram(
 
     def ends(counted: Values, x: Values) -> Values:
         known = range is not None or np.ndim(bins) or not x.size
-        return np.zeros(0) if known else np.array([x.min(), x.max()], np.float64)
+        return np.zeros(0) if known else ends_of(x)
 
     def placed(x: Values, every: Values) -> tuple[Values, int]:
         found.append(edges_of(every, bins, range))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,10 @@ __all__ = [
     "bincount",
     "bins_of",
     "check_line",
+    "check_numbers",
     "edges_of",
     "embedding_gradient",
+    "ends_of",
     "histogram",
     "known_edges",
     "looked_up",
@@ -137,14 +140,15 @@ def histogram(
     if weights is not None:
         weights = weights_like(as_array(weights, "weights"), x).reshape(-1)
     line = x.reshape(-1)
+    check_numbers(line)
+    edges = edges_of(line, bins, range)
     if library is np:
-        edges = edges_of(line, bins, range)
         place = bins_of(line, edges)
     else:
-        line = line.to(library.float64).contiguous()
-        edges = library.from_numpy(edges_of(line, bins, range)).to(line.device)
-        inner = library.searchsorted(edges, line, right=True) - 1
-        place = _place_of(library, line, edges, inner)
+        wide, firsts, last = _limits(line, edges)
+        line = line.to(getattr(library, wide.name)).contiguous()
+        place = _place_of(library, line, library.from_numpy(firsts).to(line.device), last, len(edges) - 1)
+        edges = library.from_numpy(edges).to(line.device)
     count = len(edges) - 1
     if weights is None:
         return library.bincount(place, minlength=count + 1)[:count], edges
@@ -158,21 +162,53 @@ def weights_like(weights: Any, x: Any) -> Any:
     return weights
 
 
+def check_numbers(x: Any) -> None:
+    """Raises DtypeError for what has no place between edges."""
+    name = dtype_name(x)
+    wide = is_tensor(x) and name in ("uint16", "uint32", "uint64")  # of which PyTorch compares none
+    if wide or not (is_integer(x) or name in ("float16", "bfloat16", "float32", "float64")):
+        raise DtypeError(
+            f"x has dtype {name}, of which there is no histogram: give integers{' with a sign' if wide else ''}, float16, bfloat16, "
+            "float32 or float64"
+        )
+
+
 def bins_of(x: Any, edges: Any) -> Any:
     """The bin that each number falls into, and their number for what falls into none, of an array of NumPy."""
-    x = np.asarray(x).astype(np.float64)
-    return _place_of(np, x, edges, np.searchsorted(edges, x, side="right") - 1)
+    x = np.asarray(x)
+    check_numbers(x)
+    wide, firsts, last = _limits(x, edges)
+    return _place_of(np, x.astype(wide), firsts, last, len(edges) - 1)
 
 
-def _place_of(library: Any, x: Any, edges: Any, inner: Any) -> Any:
-    count = len(edges) - 1
-    place = library.where(x == edges[-1], count - 1, inner)
-    return library.where((x >= edges[0]) & (x <= edges[-1]), place, count)
+def _limits(x: Any, edges: Any) -> tuple[np.dtype[Any], Any, Any]:
+    """(the dtype in which numbers like those of x are compared, the least number of each bin and above, the last in a bin)
+
+    Integers are compared as such: binary64 would not tell those apart that need more than 53 bits.
+    """
+    if not is_integer(x):
+        return np.dtype(np.float64), edges, float(edges[-1])
+    wide = np.dtype(np.uint64 if dtype_name(x).startswith("uint") and not is_tensor(x) else np.int64)
+    limits = np.iinfo(wide)
+    above = float(limits.max)  # which is one more
+    if edges[-1] < limits.min:
+        return wide, np.zeros(0, wide), limits.min
+    firsts = [
+        limits.min if each <= limits.min else math.ceil(each) for each in edges.tolist() if each < above
+    ]
+    last = limits.max if edges[-1] >= above else math.floor(edges[-1])
+    return wide, np.array(firsts, wide), last
+
+
+def _place_of(library: Any, x: Any, firsts: Any, last: Any, count: int) -> Any:
+    found = library.searchsorted(firsts, x, side="right") - 1
+    return library.where((found >= 0) & (x <= last), library.where(found < count, found, count - 1), count)
 
 
 def _lazy_histogram(x: Any, bins: Any, range: Any, weights: Any, dtype: Any) -> tuple[Any, Any]:
     arrays = dask_arrays()
     x = arrays.lazy("x", x)
+    check_numbers(x)
     edges = known_edges(bins, range, "with a Dask array")
     place = x.map_blocks(bins_of, edges, dtype=np.int64, meta=np.empty((0,) * x.ndim, np.int64))
     if weights is None:
@@ -199,15 +235,36 @@ def edges_of(line: Any, bins: Any, range: tuple[float, float] | None) -> Any:
         raise ParameterError(
             f"bins={bins!r}: give their number or their edges, numpy.histogram_bin_edges(x, {bins!r})"
         )
+    if np.ndim(bins) and np.size(bins) < 2:
+        raise ParameterError(f"bins={bins!r}: give two edges or more, or the number of bins")
+    given = np.asarray(bins)
+    if given.dtype.kind in "iu" and np.ndim(bins):
+        lost = [each for each in given.reshape(-1).tolist() if float(each) != each]
+        if lost:
+            raise ParameterError(
+                f"bins hold {lost[0]}, which float64, the edges' dtype, does not: take a number off x and bins"
+            )
     ends = np.zeros(0)
     if range is None and np.ndim(bins) == 0 and len(line):
-        ends = np.array([float(line.min()), float(line.max())])
+        ends = ends_of(line)
     try:
         return np.asarray(
             np.histogram_bin_edges(ends, np.asarray(bins) if np.ndim(bins) else bins, range), np.float64
         )
     except (ValueError, TypeError) as error:
         raise ParameterError(f"bins={bins!r}, range={range!r}: {error}") from None
+
+
+def ends_of(x: Any) -> Any:
+    """The smallest and the largest number, in binary64; integers that it does not hold are between the two."""
+    least, most = x.min().item(), x.max().item()
+    low, high = float(least), float(most)
+    return np.array(
+        [
+            math.nextafter(low, -math.inf) if low > least else low,
+            math.nextafter(high, math.inf) if high < most else high,
+        ]
+    )
 
 
 def reduce_by_key(

@@ -36,7 +36,7 @@ class SlotShare(NamedTuple):
     keys: npt.NDArray[Any]
     """Slots, or whatever can be sorted: one for each row."""
     rows: npt.NDArray[Any]
-    """In binary64, or integers of 64 bits, which add up modulo 2^64."""
+    """In binary64, or integers of 64 bits."""
 
 
 def result_dtype(
@@ -65,9 +65,7 @@ def share_of_rows(keys: npt.NDArray[Any], rows: npt.NDArray[Any]) -> SlotShare:
     unique, places = np.unique(keys[order], return_inverse=True)
     places, rows = places.reshape(-1), rows[order]
     if is_integer(rows):
-        sums = np.zeros((len(unique), *rows.shape[1:]), wide_dtype(rows.dtype))
-        np.add.at(sums, places, rows.astype(sums.dtype))
-        return SlotShare(unique, sums)
+        return _share_of_integers(unique, places, rows.astype(wide_dtype(rows.dtype)))
     fraction_bits = format_of(rows.dtype).fraction_bits
     with np.errstate(invalid="ignore"):  # signalling NaN
         rows = rows.astype(np.float64)
@@ -88,6 +86,23 @@ def share_of_rows(keys: npt.NDArray[Any], rows: npt.NDArray[Any]) -> SlotShare:
     return SlotShare(
         unique[np.concatenate([each[0] for each in found])], np.concatenate([each[1] for each in found])
     )
+
+
+def _share_of_integers(
+    unique: npt.NDArray[Any], places: npt.NDArray[np.int64], rows: npt.NDArray[Any]
+) -> SlotShare:
+    """One row for each key; where a sum does not fit into 64 bits, its numbers stay as they are."""
+    high, low = np.zeros((2, len(unique), *rows.shape[1:]), np.int64)
+    np.add.at(high, places, (rows >> 32).astype(np.int64))
+    np.add.at(low, places, (rows & 0xFFFFFFFF).astype(np.int64))
+    high += low >> 32
+    limits = np.iinfo(rows.dtype)
+    fits = (high >= limits.min >> 32) & (high <= limits.max >> 32)
+    sums = np.where(fits, (high << 32) | (low & 0xFFFFFFFF), 0).view(rows.dtype)
+    if fits.all():
+        return SlotShare(unique, sums)
+    some, left = _some(places, np.where(fits[places], np.zeros((), rows.dtype), rows))
+    return SlotShare(np.concatenate((unique, unique[some])), np.concatenate((sums, left)))
 
 
 def _quantum(rows: npt.NDArray[np.float64], fraction_bits: int) -> float:

@@ -9,6 +9,7 @@ what a slot gets (:mod:`tcu.gpu.index_sums`).
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -275,7 +276,9 @@ def _sums(
         offsets = library.concatenate((starts.reshape(-1), edges[-1:] + (width - 1) * n))
         try:
             sums = function(*lines, offsets, dtype=dtype, check=False)
-        except InvalidOperationError:
+        except InvalidOperationError as error:
+            if is_integer(lines[0]):
+                raise _overflow(error, slots) from None
             raise _clash(library, lines, offsets, slots) from None
         found.append(sums.reshape(width, slots)[:, :size])
     columns_of_slots = found[0] if len(found) == 1 else library.concatenate(found)
@@ -310,6 +313,13 @@ def _clash(library: Any, lines: Sequence[Any], offsets: Any, slots: int) -> Inva
     return no_value(int(np.flatnonzero((up > 0) & (down > 0) & (nan == 0))[0]) % slots)
 
 
+def _overflow(error: InvalidOperationError, slots: int) -> InvalidOperationError:
+    """The error of a segment of integers, whose sum its dtype does not hold, as that of a slot."""
+    return InvalidOperationError(
+        re.sub(r" at \((\d+),\)", lambda found: f" of slot {int(found[1]) % slots}", str(error))
+    )
+
+
 def no_value(slot: int) -> InvalidOperationError:
     return InvalidOperationError(
         f"slot {slot} gets inf and -inf, so its sum has no value: find them with numpy.isinf and remove them"
@@ -320,7 +330,7 @@ def _placed(result: Any, axis: int, out: Any) -> Any:
     """The result with the slots' axis where the index's was, in ``out`` if there is one."""
     result = _moved(result, 0, axis)
     if out is None:
-        return result
+        return result.contiguous() if is_tensor(result) else np.ascontiguousarray(result)
     if is_tensor(result):
         return put_tensor[0](result, out)
     check_out(out, result.shape)

@@ -126,8 +126,10 @@ class _Functions(TorchFunctionMode):  # type: ignore[misc]
             return row_norms.rms_norm(x, weight=weight, eps=eps)
         if function in (torch.logsumexp, torch.Tensor.logsumexp) and _fits(given[0]):
             x, axes, keepdim = (*given, None, False)[:3]
-            axes = named.get("dim", axes)
-            return functions.logsumexp(x, axes, keepdims=named.get("keepdim", keepdim), dtype=x.dtype)
+            axes, out = named.get("dim", axes), named.get("out")
+            result = functions.logsumexp(x, axes, keepdims=named.get("keepdim", keepdim), dtype=x.dtype)
+            if out is None or _put(result, [out]):
+                return result if out is None else out
         if function is torch.nn.functional.cross_entropy:
             result = _cross_entropy(*given, **named)
             if result is not NotImplemented:
@@ -169,9 +171,10 @@ class _Operators(TorchDispatchMode):  # type: ignore[misc]
         own = _BY_TCU.get(name)
         if own is not None:
             bound = _bound(function, given, named)
+            outs = [bound.pop(each.name) for each in function._schema.arguments if each.is_out]
             result = own(owner, **bound)
-            if result is not NotImplemented:
-                return result
+            if result is not NotImplemented and (not outs or _put(result, outs)):
+                return (outs[0] if len(outs) == 1 else tuple(outs)) if outs else result
         if not _is_exact(function, name, given, named):
             if owner.strict:
                 raise ParameterError(
@@ -180,6 +183,16 @@ class _Operators(TorchDispatchMode):  # type: ignore[misc]
                 )
             owner.uncovered.add(str(function))
         return function(*given, **named)
+
+
+def _put(result: Any, outs: list[torch.Tensor]) -> bool:
+    """Whether the results went into ``out=``, of their dtype; it takes their shape, as PyTorch's does."""
+    results = result if isinstance(result, tuple) else (result,)
+    if [each.dtype for each in results] != [each.dtype for each in outs]:
+        return False
+    for each, out in zip(results, outs, strict=True):
+        (out if out.shape == each.shape else out.resize_(each.shape)).copy_(each)
+    return True
 
 
 def _bound(function: Any, given: Any, named: dict[str, Any]) -> dict[str, Any]:
