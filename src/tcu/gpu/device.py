@@ -101,7 +101,7 @@ def _start_driver() -> None:
     # start and the context's 0.2 s (H200), and neither needs Python's lock.
     threading.Thread(target=_load_compiler, daemon=True).start()
     driver = cuda_module("cuda.bindings.driver")
-    advice = "install NVIDIA's driver, or let tcu.mma(..., unit=...) compute on the CPU"
+    advice = "install NVIDIA's driver, or leave the GPU out: the CPU computes the same bits"
     try:
         (status,) = driver.cuInit(0)
     except Exception as error:  # of the loader: libcuda is not on this machine

@@ -193,9 +193,9 @@ def check_weights(x: Any, weights: Any, axis: int, wide: bool = False) -> None:
     for name, each in (("x", x), ("weights", weights)):
         if dtype_name(each) not in _EXACT_PRODUCTS and not (wide and dtype_name(each) == "float64"):
             where = " outside of one array in the host's memory" if dtype_name(each) == "float64" else ""
+            formats = "float16, bfloat16, float32 or float64" if wide else "float16, bfloat16 or float32"
             raise DtypeError(
-                f"{name} has dtype {dtype_name(each)}, of which there are no weighted sums{where}: give float16, bfloat16 "
-                "or float32, or leave weights out"
+                f"{name} has dtype {dtype_name(each)}, of which there are no weighted sums{where}: give {formats}, or leave weights out"
             )
     if tuple(weights.shape) not in ((x.shape[axis],), tuple(x.shape)):
         raise ShapeError(
