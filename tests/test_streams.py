@@ -878,3 +878,19 @@ def test_a_file_larger_than_the_memory_allowed(tmp_path: Path) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "Error" in refused.stderr, "the limit holds"
+
+
+@pytest.mark.parametrize("given", [None, 5, np.ones(3), ["a.npy", 3]], ids=repr)
+def test_what_is_no_path_is_refused(given: Any) -> None:
+    with pytest.raises(
+        ParameterError, match="where files are summed: give a path, a glob or several; arrays"
+    ):
+        streams.fsum(given)
+
+
+def test_no_files_and_no_number_of_bytes_are_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.ones(3))
+    with pytest.raises(ParameterError, match="no files: give a path, a glob or several"):
+        streams.fsum([])
+    with pytest.raises(ParameterError, match="memory='1GB': give a number of bytes"):
+        streams.fsum(tmp_path / "a.npy", memory="1GB")

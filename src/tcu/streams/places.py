@@ -8,12 +8,13 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tcu.errors import DataFileError
+from tcu.errors import DataFileError, ParameterError
+from tcu.formats.array import whole_number
 from tcu.streams.chunked import FortranSource, ParquetSource, open_hdf5, open_zarr
 from tcu.streams.npy import MAGIC, NpySource
 from tcu.streams.source import Concatenation, SlabCache, Source
 
-__all__ = ["DEFAULT_MEMORY", "expand", "is_array_file", "open_files", "sources_of"]
+__all__ = ["DEFAULT_MEMORY", "expand", "is_array_file", "listed_paths", "open_files", "sources_of"]
 
 DEFAULT_MEMORY = 1 << 30
 """Bytes."""
@@ -25,6 +26,19 @@ _ENDINGS: dict[str, tuple[str, ...]] = {
 }
 _ZARR = ("zarr.json", ".zarray", ".zgroup")
 """What the folder of a Zarr array or group holds."""
+
+
+def listed_paths(given: Any) -> list[str]:
+    """One path or several.  Raises ParameterError for what is none."""
+    try:
+        listed = [os.fspath(each) for each in ([given] if isinstance(given, str | os.PathLike) else given)]
+    except TypeError:
+        raise ParameterError(
+            f"{type(given).__name__} where files are summed: give a path, a glob or several; arrays are summed by tcu's functions of the same names"
+        ) from None
+    if not listed:
+        raise ParameterError("no files: give a path, a glob or several")
+    return listed
 
 
 def expand(paths: Sequence[str]) -> list[str]:
@@ -150,10 +164,12 @@ def open_files(
     DataFileError, UnknownNameError, ParameterError, ExtraMissingError:
         No such file, array or column; one that is none; a format whose package is missing.
     """
-    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    listed = listed_paths(paths)
+    if whole_number(memory) is None:
+        raise ParameterError(f"memory={memory!r}: give a number of bytes, such as 1 << 30")
     sources: list[Source] = []
     cache = SlabCache(memory // 2)
-    for path in expand([os.fspath(each) for each in listed]):
+    for path in expand(listed):
         try:
             source = other(path) if other is not None else None
             if source is not None:

@@ -17,7 +17,7 @@ from tcu.ops.request import ScanRequest
 from tcu.ops.result import result_format
 from tcu.streams.checkpoint import Checkpoint
 from tcu.streams.passes import run
-from tcu.streams.places import DEFAULT_MEMORY, expand, sources_of
+from tcu.streams.places import DEFAULT_MEMORY, expand, listed_paths, sources_of
 from tcu.streams.reductions import result_of, totals_of
 from tcu.streams.scans import scan_into
 from tcu.streams.source import Source, Together
@@ -84,7 +84,7 @@ def _paths_of(x: Any) -> list[str]:
     """The files behind an argument."""
     if isinstance(x, Source):
         return [x.name]
-    return expand([os.fspath(each) for each in ([x] if isinstance(x, str | os.PathLike) else x)])
+    return expand(listed_paths(x))
 
 
 _COMMON = [
