@@ -296,10 +296,14 @@ def test_rows_that_lie_well_are_not_copied(gpu: Any, monkeypatch: pytest.MonkeyP
     device_scans.cumsum(x, 0, request(False, False, None), None)
     device_scans.cumsum(torch.ones(4, 5, 8), 1, request(False, False, None), None)
     device_scans.cumsum(torch.ones(4, 5, 9)[:, :, 1:], 1, request(False, False, None), None)
-    assert [tuple(each) for each in DOWN] == [(1, 30, 0, 30), (4, 8, 40, 8), (4, 8, 45, 9)]
-    for slim, axis in ((x, 1), (torch.ones(4, 5, 16)[:, :, ::2], 1)):  # no whole sectors, and gaps
+    device_scans.cumsum(x, 1, request(False, False, None), None)  # no whole sectors, but no gaps
+    assert [tuple(each) for each in DOWN] == [(1, 30, 0, 30), (4, 8, 40, 8), (4, 8, 45, 9), (4, 6, 30, 6)]
+    for slim in (
+        x[:, :, :5],
+        torch.ones(4, 5, 16)[:, :, ::2],
+    ):  # rows of less than a sector with gaps, and gaps in rows
         with pytest.raises(AssertionError, match="copied"):
-            device_scans.cumsum(slim, axis, request(False, False, None), None)
+            device_scans.cumsum(slim, 1, request(False, False, None), None)
 
 
 def test_outs_that_do_not_fit() -> None:
