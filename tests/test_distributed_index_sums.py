@@ -117,6 +117,12 @@ def check_errors(torch: Any, rank: int, ranks: int) -> None:
     refused(ParameterError, "float32.*float64", lambda: over.index_sum(x.double() if rank else x, index, 3))
     infinite = torch.tensor([0.0, 0, np.inf if rank else -np.inf])
     refused(InvalidOperationError, "slot 2 gets inf and -inf", lambda: over.index_sum(infinite, index, 3))
+    large = torch.tensor([0, 2**63 - 1, 5]) if rank == 0 else torch.tensor([0, 1, -5])
+    refused(
+        InvalidOperationError,
+        "slot 1 gets integers whose sum 64 bits",
+        lambda: over.index_sum(large, index, 3),
+    )
     refused(
         ParameterError,
         "axis 0.*axis 1",

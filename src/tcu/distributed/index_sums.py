@@ -25,6 +25,7 @@ from tcu.surfaces.keyed_sums import bins_of, check_line, edges_of, ends_of, look
 from tcu.surfaces.slot_shares import (
     SlotShare,
     first_clash,
+    first_overflow,
     inside,
     means_of,
     result_dtype,
@@ -38,6 +39,7 @@ from tcu.surfaces.sums_by_index import (
     is_integer,
     no_value,
     products,
+    too_large,
     whole_size,
 )
 
@@ -269,10 +271,13 @@ def _sum(job: _Job, x: Any, index: Any, weights: Any, dtype: Any, group: Any) ->
         share = share_of_rows(slots, rows)
     _check_agreement(shards, description)
     first, count, own = _own_slots(share, size, over)
-    clash = first_clash(own, count)
-    clashes = [int(each[0]) for each in gathered(np.array([first + clash if clash >= 0 else size]), over)]
-    if min(clashes) < size:
-        raise no_value(min(clashes))
+    # Any rank may round a slot whose sum has no value; all must know.
+    found = [
+        first + slot if slot >= 0 else size for slot in (first_clash(own, count), first_overflow(own, count))
+    ]
+    clash, overflow = np.min(gathered(np.array(found), over), axis=0).tolist()
+    if min(clash, overflow) < size:
+        raise no_value(clash) if clash < size else too_large(overflow)
     if mean:
         counts = np.sum(gathered(np.bincount(slots, minlength=size), over), axis=0)
         result = means_of(own, counts[first : first + count], target)

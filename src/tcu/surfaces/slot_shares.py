@@ -24,7 +24,7 @@ from tcu.surfaces.shares import Share, rounded_share
 from tcu.surfaces.sums_by_index import by_index, is_integer, rounded_to
 
 __all__ = [
-    "SlotShare", "first_clash", "inside", "means_of", "merged_slots", "result_dtype", "share_of_rows", "sums_by_key", "sums_of",
+    "SlotShare", "first_clash", "first_overflow", "inside", "means_of", "merged_slots", "result_dtype", "share_of_rows", "sums_by_key", "sums_of",
 ]  # fmt: skip
 
 _SPECIAL = (np.inf, -np.inf, np.nan)
@@ -149,6 +149,14 @@ def first_clash(share: SlotShare, size: int) -> int:
     up, down, nan = (_has(number, share.keys, share.rows, size) for number in _SPECIAL)
     slots = np.flatnonzero((up & down & ~nan).reshape(size, -1).any(axis=1))
     return int(slots[0]) if len(slots) else -1
+
+
+def first_overflow(share: SlotShare, size: int) -> int:
+    """The first of the slots that are keys whose sum of integers 64 bits do not hold; or -1."""
+    if not is_integer(share.rows):
+        return -1
+    kept = np.bincount(share_of_rows(share.keys, share.rows).keys, minlength=size) > 1
+    return int(np.argmax(kept)) if kept.any() else -1
 
 
 def merged_slots(shares: Iterable[SlotShare]) -> SlotShare:

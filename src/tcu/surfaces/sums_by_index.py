@@ -40,6 +40,7 @@ __all__ = [
     "no_value",
     "products",
     "rounded_to",
+    "too_large",
     "whole_size",
 ]
 
@@ -323,6 +324,12 @@ def _overflow(error: InvalidOperationError, slots: int) -> InvalidOperationError
 def no_value(slot: int) -> InvalidOperationError:
     return InvalidOperationError(
         f"slot {slot} gets inf and -inf, so its sum has no value: find them with numpy.isinf and remove them"
+    )
+
+
+def too_large(slot: int) -> InvalidOperationError:
+    return InvalidOperationError(
+        f"slot {slot} gets integers whose sum 64 bits do not hold: give them as float64, of which the sum is rounded once"
     )
 
 
