@@ -380,9 +380,8 @@ def main() -> int:
     if "build" in arguments.parts:
         return build_peers(arguments)
     began = time.perf_counter()
-    signal.signal(
-        signal.SIGTERM, lambda *given: sys.exit(1)
-    )  # as an exception, so that what is measured is kept
+    # An exception, so that what is measured is kept.
+    signal.signal(signal.SIGTERM, lambda *given: sys.exit(1))
 
     def say(what: str) -> None:
         print(f"{what} after {time.perf_counter() - began:.1f} s", flush=True)

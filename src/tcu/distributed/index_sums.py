@@ -271,6 +271,8 @@ def _sum(job: _Job, x: Any, index: Any, weights: Any, dtype: Any, group: Any) ->
         share = share_of_rows(slots, rows)
     _check_agreement(shards, description)
     first, count, own = _own_slots(share, size, over)
+    if is_integer(own.rows):
+        own = share_of_rows(*own)
     # Any rank may round a slot whose sum has no value; all must know.
     found = [
         first + slot if slot >= 0 else size for slot in (first_clash(own, count), first_overflow(own, count))

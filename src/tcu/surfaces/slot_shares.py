@@ -152,11 +152,13 @@ def first_clash(share: SlotShare, size: int) -> int:
 
 
 def first_overflow(share: SlotShare, size: int) -> int:
-    """The first of the slots that are keys whose sum of integers 64 bits do not hold; or -1."""
+    """The first of the slots that are keys whose sum of integers 64 bits do not hold, so that :func:`share_of_rows` has kept its
+    numbers; or -1.
+    """
     if not is_integer(share.rows):
         return -1
-    kept = np.bincount(share_of_rows(share.keys, share.rows).keys, minlength=size) > 1
-    return int(np.argmax(kept)) if kept.any() else -1
+    kept = np.flatnonzero(np.bincount(share.keys, minlength=size) > 1)
+    return int(kept[0]) if len(kept) else -1
 
 
 def merged_slots(shares: Iterable[SlotShare]) -> SlotShare:

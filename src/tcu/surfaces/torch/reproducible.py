@@ -128,8 +128,9 @@ class _Functions(TorchFunctionMode):  # type: ignore[misc]
             x, axes, keepdim = (*given, None, False)[:3]
             axes, out = named.get("dim", axes), named.get("out")
             result = functions.logsumexp(x, axes, keepdims=named.get("keepdim", keepdim), dtype=x.dtype)
-            if out is None or _put(result, [out]):
-                return result if out is None else out
+            result = _given_back(result, [] if out is None else [out])
+            if result is not NotImplemented:
+                return result
         if function is torch.nn.functional.cross_entropy:
             result = _cross_entropy(*given, **named)
             if result is not NotImplemented:
@@ -172,9 +173,9 @@ class _Operators(TorchDispatchMode):  # type: ignore[misc]
         if own is not None:
             bound = _bound(function, given, named)
             outs = [bound.pop(each.name) for each in function._schema.arguments if each.is_out]
-            result = own(owner, **bound)
-            if result is not NotImplemented and (not outs or _put(result, outs)):
-                return (outs[0] if len(outs) == 1 else tuple(outs)) if outs else result
+            result = _given_back(own(owner, **bound), outs)
+            if result is not NotImplemented:
+                return result
         if not _is_exact(function, name, given, named):
             if owner.strict:
                 raise ParameterError(
@@ -185,14 +186,16 @@ class _Operators(TorchDispatchMode):  # type: ignore[misc]
         return function(*given, **named)
 
 
-def _put(result: Any, outs: list[torch.Tensor]) -> bool:
-    """Whether the results went into ``out=``, of their dtype; it takes their shape, as PyTorch's does."""
+def _given_back(result: Any, outs: list[torch.Tensor]) -> Any:
+    """The results, or ``out=`` with them, which takes their shape as PyTorch's does; NotImplemented where its dtype is another."""
+    if result is NotImplemented or not outs:
+        return result
     results = result if isinstance(result, tuple) else (result,)
     if [each.dtype for each in results] != [each.dtype for each in outs]:
-        return False
+        return NotImplemented
     for each, out in zip(results, outs, strict=True):
         (out if out.shape == each.shape else out.resize_(each.shape)).copy_(each)
-    return True
+    return tuple(outs) if isinstance(result, tuple) else outs[0]
 
 
 def _bound(function: Any, given: Any, named: dict[str, Any]) -> dict[str, Any]:

@@ -93,12 +93,8 @@ __device__ inline i64 load_long(u32 at) {
 }
 
 __device__ inline void fetch_end(u32 to, const i64* from) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
+    load::copy_bytes<8>(to, from);
     load::end_copies();
-}
-
-__device__ inline void fetch_vector(u32 to, const uint4* from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
 // A phase of the barrier ends when all vectors that the lanes have asked for have arrived.
@@ -216,7 +212,7 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
     const auto load = [&] {
 #pragma unroll
         for (int i = 0; i < VECTORS; ++i)
-            fetch_vector(ahead_of_lane + i * 16, base + min(filled / PER_LOAD + vector_of_lane + i, last_vector));
+            load::copy_bytes<16>(ahead_of_lane + i * 16, base + min(filled / PER_LOAD + vector_of_lane + i, last_vector));
         arrive_with_vectors(arrivals);
     };
     const auto begin_at = [&](u32 position) {

@@ -27,16 +27,20 @@ __device__ inline void copy_if(bool any, u32 to, const void* from) {
 // Copies 8 or 16 bytes to an address in shared memory.
 template <int COUNT>
 __device__ inline void copy_bytes(u32 to, const void* from) {
-    if constexpr (COUNT == 16) {
-        copy_if(true, to, from);
-    } else {
+    static_assert(COUNT == 8 || COUNT == 16, "what a copy may have");
 #if __CUDA_ARCH__ >= 800
+    if constexpr (COUNT == 8)
         asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
+    else
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 #else
+    if constexpr (COUNT == 8) {
         const uint2 v = *static_cast<const uint2*>(from);
         asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(to), "r"(v.x), "r"(v.y) : "memory");
-#endif
+    } else {
+        copy_if(true, to, from);
     }
+#endif
 }
 
 __device__ inline void end_copies() {
