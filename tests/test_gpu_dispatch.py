@@ -148,7 +148,7 @@ def test_no_gpu_is_an_error_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(device, "cuda_module", lambda name: driver(100))
     device._start_driver.cache_clear()
-    with pytest.raises(NoGpuError, match=r"CUDA_ERROR_NO_DEVICE, no CUDA-capable.*on the CPU"):
+    with pytest.raises(NoGpuError, match=r"CUDA_ERROR_NO_DEVICE, no CUDA-capable.*the CPU computes"):
         gpu_count()
 
     def absent(_: int) -> Any:
