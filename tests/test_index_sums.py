@@ -6,6 +6,7 @@ indices are named by their position.
 
 from __future__ import annotations
 
+import pickle
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
@@ -188,8 +189,11 @@ def test_integers_that_their_dtype_does_not_hold_are_named_by_slot(kind: Any) ->
             call(x, index, 2)
     with pytest.raises(InvalidOperationError, match=f"the sum of slot 1 is {most + 1}"):
         tcu.index_sum(x[1:3], index[1:3], 2)
-    with pytest.raises(InvalidOperationError, match="the sum of slot 1 is 200, which int8 does not hold"):
+    with pytest.raises(
+        InvalidOperationError, match="the sum of slot 1 is 200, which int8 does not hold"
+    ) as caught:
         tcu.index_sum(np.array([100, 100]), [1, 1], 2, dtype=np.int8)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value), "as it goes to another process"
     assert tcu.index_sum(x, index, 2, dtype=np.float64).tolist() == [most + 3.0, most + 1.0]
 
 

@@ -401,7 +401,10 @@ ONES, HALF = np.ones((2, 3)), np.ones((2, 3), np.float16)
         (lambda: tcu.matmul(np.ones((2, 2), int), np.ones((2, 2), int)), DtypeError, "no tensor-core format has dtype int64"),
         (lambda: tcu.matmul(np.ones((2, 2), np.int32), np.ones((2, 2), np.int32)), DtypeError, "does not compute s32 · s32"),
         (lambda: tcu.matmul(np.ma.ones((2, 2)), np.ones((2, 2))), DtypeError, "a is a masked array"),
-        (lambda: tcu.matmul(ONES, ONES.T, plan="split"), ParameterError, "plan='split': choose 'chunks', or 'chain'"),
+        (lambda: tcu.matmul(ONES, ONES.T, plan="split"), ParameterError, "order of additions 'split': choose 'chunks', or 'chain'"),
+        (lambda: tcu.plan.make_matmul_plan(-1, "float16", "float16"), ParameterError, "k=-1: a sum has a whole number of products"),
+        (lambda: tcu.plan.make_matmul_plan(True, "float16", "float16"), ParameterError, "k=True: a sum has a whole number"),
+        (lambda: tcu.plan.make_matmul_plan(2.0, "float16", "float16"), ParameterError, "k=2.0: a sum has a whole number"),  # type: ignore[arg-type]
         (lambda: tcu.matmul(ONES, ONES.T, rounding="up"), ParameterError, "rounding='up': choose 'nearest' or 'cut'"),
         (lambda: tcu.matmul(ONES, ONES.T, accumulator="f16"), DtypeError, "accumulator='f16': products of binary64 are added up in bin"),
         (lambda: tcu.matmul(ONES, ONES.T, accumulator="f17"), UnknownNameError, "unknown format 'f17'"),

@@ -55,6 +55,20 @@ class InvalidOperationError(TcuError, ValueError):
     """An operation without a value, such as the exact sum of inf and -inf."""
 
 
+class SumTooLargeError(InvalidOperationError):
+    """(a sum of integers, the dtype that does not hold it, words for where it is, its place among all results)"""
+
+    def __init__(self, total: int, dtype: object, where: str, place: int) -> None:
+        super().__init__(total, dtype, where, place)
+
+    def __str__(self) -> str:
+        total, dtype, where, _ = self.args
+        return (
+            f"the sum{where} is {total}, which {dtype} does not hold: pass a wider dtype, or dtype='float64', to which "
+            "it is rounded once"
+        )
+
+
 class DataFileError(TcuError, OSError):
     """A file or bytes that cannot be read as numbers, or a file that cannot be written."""
 

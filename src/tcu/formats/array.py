@@ -219,7 +219,8 @@ def check_unmasked(x: object, name: str) -> None:
 
 
 def numpy_array(x: Any, name: str) -> npt.NDArray[Any]:
-    """What NumPy reads; raises DtypeError for lists of lists of different lengths, and what else is no array."""
+    """What NumPy reads; raises DtypeError for a masked array, for lists of lists of different lengths, and what else is none."""
+    check_unmasked(x, name)
     try:
         return np.asarray(x)
     except (ValueError, TypeError) as error:

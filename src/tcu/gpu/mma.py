@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats import Format, get_format
-from tcu.formats.array import check_unmasked, numpy_array
+from tcu.formats.array import numpy_array
 from tcu.gpu.arrays import MAX_BATCH_DIMENSIONS, DeviceArray, Library, collapse, library_of
 from tcu.gpu.device import Gpu, call, current, find_gpu
 from tcu.gpu.kernels import Kernel, find_kernel
@@ -155,7 +155,6 @@ def _on_host(a: Any, b: Any, c: Any, instruction: Instruction, device: int | Non
 
 
 def host_array(label: str, value: Any) -> npt.NDArray[Any]:
-    check_unmasked(value, label)
     array = numpy_array(value, label)
     return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tcu.engines.choice import load_cuda
 from tcu.errors import DtypeError, InvalidOperationError, ParameterError, ShapeError
-from tcu.formats.array import check_in_memory, check_unmasked, lives_on_gpu, numpy_array, whole_number
+from tcu.formats.array import check_in_memory, lives_on_gpu, numpy_array, whole_number
 from tcu.formats.tensor import check_data, check_dense, is_tensor, plain_view, tensor_of
 from tcu.integers import rows
 from tcu.integers.operands import integers_of, number_of, row_of
@@ -183,7 +183,6 @@ def operands(**given: Any) -> tuple[Any, ...]:
     found = {}
     for label, x in given.items():
         check_in_memory(x, label)
-        check_unmasked(x, label)
         found[label] = x if is_tensor(x) or lives_on_gpu(x) else _native(numpy_array(x, label))
     kinds = {label: (type(x).__module__.partition(".")[0], lives_on_gpu(x)) for label, x in found.items()}
     names = " and ".join([", ".join([*found][:-1]), [*found][-1]]) if len(found) > 1 else ""

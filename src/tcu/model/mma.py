@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.errors import DtypeError, ParameterError, ShapeError
-from tcu.formats.array import check_in_memory, check_unmasked, numpy_array
+from tcu.formats.array import check_in_memory, numpy_array
 from tcu.formats.format import Format, format_of, get_format
 from tcu.formats.scalar import ROUNDINGS
 from tcu.model import compiled, threads
@@ -105,7 +105,6 @@ def scale_kind(
 
 def operand(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
     """An array in the host's memory as NumPy reads it; raises DtypeError or ParameterError, which name it."""
-    check_unmasked(value, name)
     check_in_memory(value, name)
     array = numpy_array(value, name)
     return array.astype(array.dtype.newbyteorder("="), copy=False)

@@ -25,6 +25,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats.format import get_format
 from tcu.plan import stored
@@ -120,9 +122,11 @@ def make_matmul_plan(
 
     Raises ParameterError, DtypeError.
     """
+    if isinstance(k, bool) or not hasattr(k, "__index__") or k < 0:  # a symbol of torch.compile has no value
+        raise ParameterError(f"k={k!r}: a sum has a whole number of products")
     if order not in ("chunks", "chain"):
         raise ParameterError(
-            f"plan={order!r}: choose 'chunks', or 'chain' for one chain of MMAs over all of K"
+            f"order of additions {order!r}: choose 'chunks', or 'chain' for one chain of MMAs over all of K"
         )
     if rounding not in ("nearest", "cut"):
         raise ParameterError(f"rounding={rounding!r}: choose 'nearest' or 'cut', of float32 to TF32")
@@ -140,7 +144,7 @@ def make_matmul_plan(
     chunk = _CHUNKS.get(operand) if order == "chunks" else None
     if chunk is None:
         chunk = max(-(-k // _MULTIPLE), 1) * _MULTIPLE
-    return MatmulPlan(k, inputs, rounding, held, chunk, rounded)
+    return MatmulPlan(int(k) if isinstance(k, np.integer) else k, inputs, rounding, held, chunk, rounded)
 
 
 def checked_matmul_plan(plan: MatmulPlan) -> MatmulPlan:
@@ -150,8 +154,8 @@ def checked_matmul_plan(plan: MatmulPlan) -> MatmulPlan:
         raise ParameterError(
             f"its order of additions is of version {version!r}, this tcu's of {VERSIONS['matmul']}"
         )
-    if type(k) is not int or k < 0:
-        raise ParameterError(f"k={k!r}: a sum has a whole number of products")
+    if type(k) is not int:
+        raise ParameterError(f"k={k!r}: give a Python integer")
     if type(chunk) is not int or chunk < 1 or chunk % _MULTIPLE:
         raise ParameterError(f"chunk={chunk!r}: the numbers of a chain are a multiple of {_MULTIPLE}")
     made = make_matmul_plan(

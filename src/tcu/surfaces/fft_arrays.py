@@ -10,7 +10,7 @@ import numpy as np
 
 from tcu.engines import engine_of
 from tcu.errors import DtypeError, ParameterError, ShapeError
-from tcu.formats.array import check_unmasked, is_dask, lives_on_gpu, numpy_array, whole_number
+from tcu.formats.array import is_dask, lives_on_gpu, numpy_array, whole_number
 from tcu.formats.tensor import is_tensor
 from tcu.ops.fft import FftCall, Kind
 from tcu.ops.layout import Along, row_axis
@@ -73,7 +73,6 @@ def taken(x: Any, *, real: str = "", pairs: bool = False, wide: bool = False) ->
         x = tensors().taken(x, wide)
     else:
         if not (is_dask(x) or lives_on_gpu(x)):
-            check_unmasked(x, "x")
             x = numpy_array(x, "x")
         name = np.dtype(x.dtype).name
         if np.dtype(x.dtype).kind in "biu":

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tcu.errors import ParameterError
-from tcu.formats.array import check_in_memory, check_unmasked, lives_on_gpu, numpy_array
+from tcu.formats.array import check_in_memory, lives_on_gpu, numpy_array
 from tcu.formats.tensor import is_tensor
 
 __all__ = ["as_array", "cast", "is_whole", "library_of", "of_one_library"]
@@ -33,7 +33,6 @@ def as_array(x: Any, name: str) -> Any:
     """A tensor as it is, and anything else as NumPy reads it.  Raises DtypeError for a masked array, and for what is no array."""
     if is_tensor(x):
         return x
-    check_unmasked(x, name)
     return numpy_array(x, name)
 
 
@@ -44,7 +43,6 @@ def of_one_library(**arrays: Any) -> tuple[Any, ...]:
     """
     for name, each in arrays.items():
         check_in_memory(each, name)
-        check_unmasked(each, name)
     kinds = {(is_tensor(each), not is_tensor(each) and lives_on_gpu(each)) for each in arrays.values()}
     if len(kinds) > 1:
         raise ParameterError(

@@ -9,14 +9,13 @@ what a slot gets (:mod:`tcu.gpu.index_sums`).
 from __future__ import annotations
 
 import math
-import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tcu.errors import DtypeError, InvalidOperationError, ParameterError, ShapeError
+from tcu.errors import DtypeError, InvalidOperationError, ParameterError, ShapeError, SumTooLargeError
 from tcu.formats.array import whole_number
 from tcu.formats.format import format_of
 from tcu.formats.tensor import is_tensor
@@ -277,9 +276,11 @@ def _sums(
         offsets = library.concatenate((starts.reshape(-1), edges[-1:] + (width - 1) * n))
         try:
             sums = function(*lines, offsets, dtype=dtype, check=False)
-        except InvalidOperationError as error:
-            if is_integer(lines[0]):
-                raise _overflow(error, slots) from None
+        except SumTooLargeError as error:
+            total, kind, _, place = error.args
+            slot = place % slots
+            raise SumTooLargeError(total, kind, f" of slot {slot}", slot) from None
+        except InvalidOperationError:
             raise _clash(library, lines, offsets, slots) from None
         found.append(sums.reshape(width, slots)[:, :size])
     columns_of_slots = found[0] if len(found) == 1 else library.concatenate(found)
@@ -312,13 +313,6 @@ def _clash(library: Any, lines: Sequence[Any], offsets: Any, slots: int) -> Inva
         for each in (np.isposinf(found), np.isneginf(found), np.isnan(found))
     )
     return no_value(int(np.flatnonzero((up > 0) & (down > 0) & (nan == 0))[0]) % slots)
-
-
-def _overflow(error: InvalidOperationError, slots: int) -> InvalidOperationError:
-    """The error of a segment of integers, whose sum its dtype does not hold, as that of a slot."""
-    return InvalidOperationError(
-        re.sub(r" at \((\d+),\)", lambda found: f" of slot {int(found[1]) % slots}", str(error))
-    )
 
 
 def no_value(slot: int) -> InvalidOperationError:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tcu.errors import ParameterError
-from tcu.formats.array import check_unmasked, is_dask, is_masked, lives_on_gpu, numpy_array
+from tcu.formats.array import is_dask, is_masked, lives_on_gpu, numpy_array
 from tcu.formats.tensor import is_tensor
 from tcu.model.elements import Elements
 from tcu.model.pairs import check_alike
@@ -64,7 +64,6 @@ class _OfNumPy:
 
     @staticmethod
     def mask(where: Any, x: Any) -> Any:
-        check_unmasked(where, "where")
         return numpy_array(where, "where")
 
     @staticmethod

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.engines.host.planned import encoded
-from tcu.errors import DtypeError, InvalidOperationError, ParameterError, unknown_name
+from tcu.errors import DtypeError, ParameterError, SumTooLargeError, unknown_name
 from tcu.formats.format import named_format
 from tcu.formats.inexact import quotient
 from tcu.formats.scalar import Number
@@ -235,9 +235,6 @@ def _as_integers(
         at = int(wrong[0])
         total = (int(high.flat[at]) << 32) + int(low.flat[at])
         place = f" at {tuple(map(int, np.unravel_index(at, high.shape)))}" if high.ndim else ""
-        raise InvalidOperationError(
-            f"the sum{place} is {total}, which {target} does not hold: pass a wider dtype, or dtype='float64', "
-            "to which it is rounded once"
-        )
+        raise SumTooLargeError(total, target, place, at)
     codes = np.asarray((high << 32) | low)
     return codes.view(target) if target.itemsize == 8 and target.isnative else codes.astype(target)
