@@ -283,6 +283,8 @@ CALLS: list[tuple[Any, type[Exception], str]] = [
     (lambda: fft.hfft(X, norm=1), ParameterError, "norm=1: choose 'backward', 'ortho' or 'forward'"),
     (lambda: fft.dct(X, norm="none"), ParameterError, "norm='none': choose 'backward', 'ortho' or 'forward'"),
     (lambda: fft.rfft(X + 1j), DtypeError, r"x has dtype complex128, and rfft takes real numbers: give x\.real, or use fft"),
+    (lambda: fft.ihfft(X + 1j), DtypeError, r"x has dtype complex128, and ihfft takes real numbers"),
+    (lambda: fft.rfft2(np.ones((2, 2)) + 1j), DtypeError, "and rfft2 takes real numbers"),
     (lambda: fft.rfftn(X + 1j), DtypeError, "x has dtype complex128, and rfftn takes real numbers"),
     (lambda: fft.fft(X + 1j, pairs=True), DtypeError, "x has dtype complex128, and pairs are of real numbers: leave pairs out"),
     (lambda: fft.fft(X, pairs=True), ShapeError, r"x has shape \(4, 6\): pairs have a last axis of two, real and imaginary parts"),

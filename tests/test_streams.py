@@ -658,7 +658,7 @@ def test_what_functions_of_files_refuse(tmp_path: Path) -> None:
         streams.dot(x, y)
     with pytest.raises(DtypeError, match="x holds float64 and z float32: save both in one dtype"):
         streams.fdot(x, streams.ArraySource(np.ones(3, np.float32), "z"))
-    with pytest.raises(DtypeError, match="i has dtype int64"):
+    with pytest.raises(DtypeError, match="i: x has dtype int64"):
         streams.sum(streams.ArraySource(np.arange(3), "i"))
     with pytest.raises(UnknownOptionError, match="sum has no option 'out'"):
         streams.sum(x, out=tmp_path / "s.npy")

@@ -258,7 +258,7 @@ def _sum(job: _Job, x: Any, index: Any, weights: Any, dtype: Any, group: Any) ->
         given, places = job.shaped(given, places)
         mine = job.told(given, places)
         axis = axis_number(job.axis, given.ndim)
-        target = result_dtype(given, "x", mean, dtype, _WIDE)
+        target = result_dtype(given, mean, dtype, _WIDE)
         given = given.astype(_WIDE) if is_integer(given) else given
         rows = products(given, factors[0], axis) if factors else np.moveaxis(given, axis, 0)
         said = f"{job.name} of {given.dtype} by {places.dtype} to {target}, axis {axis}, rows {rows.shape[1:]}, {job.said}"

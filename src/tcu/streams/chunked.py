@@ -346,7 +346,9 @@ def _chosen(names: list[str], path: str, key: str | None) -> str:
         if len(names) == 1:
             return names[0]
         shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-        raise DataFileError(f"{path} holds {len(names)} arrays: choose one with --key: {shown}")
+        raise DataFileError(
+            f"{path} holds {len(names)} arrays: choose one with --key, or key= of open_files: {shown}"
+        )
     if key.strip("/") not in names:
         raise unknown_name(f"array in {path}:", key, names)
     return key.strip("/")

@@ -14,7 +14,7 @@ from tcu.model import threads
 from tcu.model.execute import Progress
 from tcu.streams.checkpoint import Checkpoint
 from tcu.streams.passes import run
-from tcu.streams.places import DEFAULT_MEMORY, sources_of
+from tcu.streams.places import DEFAULT_MEMORY, naming, sources_of
 from tcu.streams.source import SideBySide, Source
 from tcu.surfaces.keyed_sums import bins_of, known_edges
 from tcu.surfaces.slot_shares import (
@@ -248,7 +248,8 @@ def _by_index(
 def _target(added: Sequence[Source], mean: bool, dtype: Any) -> np.dtype[Any]:
     """The result's dtype, of x and its weights, or of counts."""
     x, *weights = [np.empty(0, each.dtype) for each in added] or [np.empty(0, np.int64)]
-    target = result_dtype(x, added[0].name if added else "x", mean, dtype)
+    with naming(added):
+        target = result_dtype(x, mean, dtype)
     for each in weights if not is_integer(x) else ():
         check_weights(x, each, 0)
     return target

@@ -5,16 +5,17 @@ from __future__ import annotations
 import glob
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from tcu.errors import DataFileError, ParameterError
+from tcu.errors import DataFileError, DtypeError, ParameterError
 from tcu.formats.array import whole_number
 from tcu.streams.chunked import FortranSource, ParquetSource, open_hdf5, open_zarr
 from tcu.streams.npy import MAGIC, NpySource
 from tcu.streams.source import Concatenation, SlabCache, Source
 
-__all__ = ["DEFAULT_MEMORY", "expand", "is_array_file", "listed_paths", "open_files", "sources_of"]
+__all__ = ["DEFAULT_MEMORY", "expand", "is_array_file", "listed_paths", "naming", "open_files", "sources_of"]
 
 DEFAULT_MEMORY = 1 << 30
 """Bytes."""
@@ -200,3 +201,12 @@ def sources_of(files: Sequence[Any], memory: int, stacklevel: int) -> list[Sourc
 
 def _together(listed: Sequence[Any], count: int) -> str:
     return f"{listed[0]} ({count:,} files)" if len(listed) == 1 else f"{count:,} files from {listed[0]} on"
+
+
+@contextmanager
+def naming(sources: Sequence[Source]) -> Iterator[None]:
+    """A DtypeError of x says in which file x lies, where there is one."""
+    try:
+        yield
+    except DtypeError as error:
+        raise DtypeError(f"{sources[0].name}: {error}" if sources else str(error)) from None

@@ -17,7 +17,7 @@ from tcu.ops.request import ScanRequest
 from tcu.ops.result import result_format
 from tcu.streams.checkpoint import Checkpoint
 from tcu.streams.passes import run
-from tcu.streams.places import DEFAULT_MEMORY, expand, listed_paths, sources_of
+from tcu.streams.places import DEFAULT_MEMORY, expand, listed_paths, naming, sources_of
 from tcu.streams.reductions import result_of, totals_of
 from tcu.streams.scans import scan_into
 from tcu.streams.source import Source, Together
@@ -60,7 +60,8 @@ def run_on_files(
     if scan and not operation.exact:
         ScanRequest(*given).check_in_parts("files")
     sources = sources_of(files, memory, 4)
-    element = summable(sources[0].dtype, sources[0].name, "sum")
+    with naming(sources):
+        element = summable(sources[0].dtype, "x", "sum")
     target = result_format(element, given[-1])
     numbers: Any = sources[0] if len(sources) == 1 else Together(*sources)
     totals = [] if scan else totals_of(operation, numbers, element, given)

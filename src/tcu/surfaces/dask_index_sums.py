@@ -108,7 +108,7 @@ def _checked(
     """(x, the index in x's chunks, the weights, the axis's number, the result's dtype)"""
     x, index = lazy("x", x), lazy(what, index)
     axis = axis_number(axis, x.ndim)
-    dtype = result_dtype(x, "x", mean, dtype)
+    dtype = result_dtype(x, mean, dtype)
     if weights is not None:
         weights = lazy("weights", weights)
         check_weights(x, weights, axis)

@@ -169,7 +169,7 @@ def ihfft(x: Any, n: int | None = None, axis: int = -1, norm: Norm = None) -> An
     >>> tcu.fft.ihfft([8, -2, 0, -2])
     array([1.-0.j, 2.-0.j, 3.-0.j])
     """
-    return conjugate(rfft(x, n, axis, _swapped(norm)))
+    return conjugate(rfft(taken(x, real="ihfft"), n, axis, _swapped(norm)))
 
 
 def _swapped(norm: Any) -> Any:
@@ -212,7 +212,7 @@ def rfft2(x: Any, s: Sequence[int] | None = None, axes: Axes = (-2, -1), norm: N
     array([[8.+0.j, 0.+0.j, 0.+0.j],
            [0.+0.j, 0.+0.j, 0.+0.j]])
     """
-    return rfftn(x, s, axes, norm)
+    return rfftn(taken(x, real="rfft2"), s, axes, norm)
 
 
 def irfft2(x: Any, s: Sequence[int] | None = None, axes: Axes = (-2, -1), norm: Norm = None) -> Any:

@@ -39,15 +39,13 @@ class SlotShare(NamedTuple):
     """In binary64, or integers of 64 bits."""
 
 
-def result_dtype(
-    x: Any, name: str, mean: bool, dtype: Any, wide: np.dtype[Any] | None = None
-) -> np.dtype[Any]:
-    """Of the sums or means of an array, or what has its dtype, called ``name``; of integers ``wide``, or NumPy's of 64 bits."""
+def result_dtype(x: Any, mean: bool, dtype: Any, wide: np.dtype[Any] | None = None) -> np.dtype[Any]:
+    """Of the sums or means of an array, or of what has its dtype; of integers ``wide``, or NumPy's of 64 bits."""
     if is_integer(x):
         wide = wide_dtype(x.dtype) if wide is None else wide
         library_integers.check_sum(x.dtype, mean, dtype, wide)
         return wide
-    summable(x.dtype, name, "sum")
+    summable(x.dtype, "x", "sum")
     return rounding_target(rounded_to(x, dtype)).dtype
 
 
