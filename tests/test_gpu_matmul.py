@@ -69,6 +69,10 @@ CASES: dict[str, Callable[[], Case]] = {
     "e4m3, one chain": lambda: plain(200, 640, 144, E4M3, plan="chain"),
     "e5m2": lambda: plain(20, 640, 144, E5M2),
     "s8": lambda: plain(200, 640, 144, S8),
+    "s8, scales and a bias": lambda: plain(
+        200, 640, 144, S8, scale_a=numbers(200, dtype=F32), scale_b=numbers(144, dtype=F32), bias=numbers(144)
+    ),
+    "s8, few rows and a bias": lambda: plain(3, 640, 144, S8, bias=numbers(144, dtype=F32), dtype=F16),
     "u8 by s8": lambda: plain(20, 640, 144, U8, S8),
     "s8 by u8, rounded": lambda: plain(200, 640, 144, S8, U8, dtype=BF16),
     "s8, binary64": lambda: plain(200, 640, 144, S8, dtype=F64),

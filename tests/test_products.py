@@ -313,6 +313,26 @@ def test_integers_wrap_and_are_rounded_once() -> None:
     assert tcu.matmul(x, y, dtype=np.int32).dtype == np.int32
 
 
+def test_with_scales_or_a_bias_integers_become_float32() -> None:
+    x = np.array([[3]], np.int8)
+    for options in ({"scale_a": 0.9}, {"scale_b": 0.9}, {"bias": 0.75}, {"bias": 3e9}):
+        same(tcu.matmul(x, x, **options), tcu.matmul(x, x, dtype="float32", **options))
+        with pytest.raises(
+            DtypeError, match="dtype=int32: with scales or a bias, sums of integers become numbers of float32"
+        ):
+            tcu.matmul(x, x, dtype="int32", **options)
+        with pytest.raises(DtypeError, match="dtype=int32: with scales or a bias"):
+            tcu.matmul(x, x, out=np.empty((1, 1), np.int32), **options)
+    exact = 9 * Fraction(0.9)
+    error = abs(Fraction(float(tcu.matmul(x, x, scale_a=0.9)[0, 0])) - exact)
+    assert (
+        0
+        < error
+        <= Fraction(float(tcu.matmul_error_bound(x, x, scale_a=np.float64(0.9))[0, 0]))
+        + 9 * Fraction(1, 2**25)
+    )
+
+
 def test_the_plan_depends_on_k_and_the_formats_alone() -> None:
     assert make_matmul_plan(4096, "f16", "f16") == MatmulPlan(
         4096, ("binary16", "binary16"), "nearest", "binary32", 256, "binary32"
@@ -526,3 +546,11 @@ def test_the_bound_holds_where_products_of_binary64_round_to_its_smallest_number
     exact = 3 * Fraction(2) ** -1074
     found, bound = tcu.matmul(x, y), tcu.matmul_error_bound(x, y)
     assert 0 < abs(Fraction(float(found[0, 0])) - exact) <= Fraction(float(bound[0, 0]))
+    small = np.array([[1e-162, 0.0]])
+    assert (
+        tcu.matmul(small, small.T)[0, 0]
+        == 0
+        < Fraction(1e-162) ** 2
+        <= Fraction(float(tcu.matmul_error_bound(small, small.T)[0, 0]))
+    )
+    assert tcu.matmul_error_bound(small, np.array([[0.0], [1.0]]))[0, 0] == 0

@@ -82,6 +82,15 @@ def test_values_and_gradients_are_those_of_pytorch(a: Any, b: Any, with_bias: bo
         torch.testing.assert_close(ours, theirs)
 
 
+def test_integers_with_a_bias_become_float32() -> None:
+    x, bias = torch.full((2, 3), 3, dtype=torch.int8), torch.tensor([0.75, -0.5])
+    y = torch.ones(3, 2, dtype=torch.int8)
+    plain = tcu.matmul(x, y, bias=bias)
+    assert plain.dtype == torch.float32
+    assert plain.tolist() == [[9.75, 8.5]] * 2
+    same(plain, torch.compile(lambda a: tcu.matmul(a, y, bias=bias), backend="aot_eager")(x))
+
+
 def test_gradients_are_products_of_the_same_kind() -> None:
     x, w = (
         numbers(2, 9, 300, dtype="bfloat16").requires_grad_(),

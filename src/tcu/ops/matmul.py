@@ -57,6 +57,11 @@ class MatmulCall(NamedTuple):
         """Those that a call has, without ``out``."""
         return tuple(x for x in self[:5] if x is not None)
 
+    @property
+    def has_factors(self) -> bool:
+        """Whether there are scales or a bias."""
+        return any(x is not None for x in self[2:5])
+
 
 @dataclass(frozen=True)
 class Product:
@@ -87,14 +92,15 @@ _instruction = lru_cache(1024)(product_instruction)
 
 
 def product_of(
-    a: Shape, b: Shape, formats: tuple[str, str], options: MatmulOptions, out: Any = None
-) -> Product:
-    """The product of arrays of these shapes and formats; ``out`` is the dtype of an output, if there is one.
+    a: Shape, b: Shape, formats: tuple[str, str], options: MatmulOptions, out: Any = None, factors: bool = False
+) -> Product:  # fmt: skip
+    """The product of arrays of these shapes and formats; ``out`` is the dtype of an output, if there is one, and ``factors``
+    tells whether there are scales or a bias.
 
     Raises ShapeError, DtypeError, ParameterError.
     """
     order, rounding, accumulator, _, dtype = options
-    given = a, b, formats, order, rounding, accumulator, out if dtype is None else dtype
+    given = a, b, formats, order, rounding, accumulator, out if dtype is None else dtype, factors
     try:
         return _made(*given)
     except DtypeError:
@@ -105,13 +111,13 @@ def product_of(
 
 @lru_cache(4096)
 def _made(
-    a: Shape, b: Shape, formats: tuple[str, str], order: Any, rounding: Any, accumulator: Any, wanted: Any
-) -> Product:
+    a: Shape, b: Shape, formats: tuple[str, str], order: Any, rounding: Any, accumulator: Any, wanted: Any, factors: bool
+) -> Product:  # fmt: skip
     """Kept, as a call on a GPU takes few microseconds."""
     first, second, matrix = matrices(a, b)
     plan = make_matmul_plan(
         first[-1], *formats, order=order, rounding=rounding, accumulator=accumulator,
-        result=None if wanted is None else _result(wanted, formats),
+        result=_result(wanted, formats, factors),
     )  # fmt: skip
     return Product(first, second, matrix, result_shape(a, b, matrix), plan)
 
@@ -137,14 +143,23 @@ def fitting_matrices(
     return first, second, matrix
 
 
-def _result(wanted: Any, formats: tuple[str, str]) -> str:
-    """The name of a result's format: where integers are multiplied, s32 too."""
-    if formats[0] in ("u8", "s8"):
+def _result(wanted: Any, formats: tuple[str, str], factors: bool) -> str | None:
+    """The name of a result's format, None for the accumulator's: where integers are multiplied, s32 too."""
+    integers = formats[0] in ("u8", "s8")
+    if wanted is None:
+        return "binary32" if integers and factors else None
+    if integers:
         try:
-            if named_format(wanted).name == "s32":
-                return "s32"
+            is_integer = named_format(wanted).name == "s32"
         except DtypeError:
-            pass
+            is_integer = False
+        if is_integer and factors:
+            raise DtypeError(
+                "dtype=int32: with scales or a bias, sums of integers become numbers of float32: pass dtype='float32', and "
+                "round these"
+            )
+        if is_integer:
+            return "s32"
     return rounding_target(wanted).name
 
 

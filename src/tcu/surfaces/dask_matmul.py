@@ -26,7 +26,8 @@ def run(call: MatmulCall) -> Any:
     """The lazy product; raises what can be known before anything is computed."""
     check_detail("out", call.out)
     a, b, *factors = (_lazy(name, x) for name, x in zip(("a", "b", *FACTORS), call[:5], strict=True))
-    product = product_of(a.shape, b.shape, (format_of(a.dtype).name, format_of(b.dtype).name), call.options)
+    formats = format_of(a.dtype).name, format_of(b.dtype).name
+    product = product_of(a.shape, b.shape, formats, call.options, factors=call.has_factors)
     product.instruction(call.options.unit)
     for name, x in zip(FACTORS, factors, strict=True):
         if x is not None:

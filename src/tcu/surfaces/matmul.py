@@ -54,7 +54,7 @@ def matmul(
     dtype:
         float16, bfloat16, float32 or float64 (for integers int32, too), to
         which the result is rounded once, to nearest.  None: the dtype of
-        ``out``, or the accumulator's.
+        ``out``, or the accumulator's; of integers with scales or a bias float32.
     plan:
         "chunks" of 256 of K (16-bit formats) or 128 (TF32 and 8-bit formats);
         "chain": one chain over all of K, as cuBLAS computes where it does not

@@ -12,7 +12,7 @@ from tcu.engines.host.matmul import as_read, factor
 from tcu.formats.format import Format, format_of, get_format
 from tcu.formats.tensor import is_tensor, operand_view
 from tcu.model.mma import operand
-from tcu.ops.matmul import FACTORS, MatmulOptions, product_of
+from tcu.ops.matmul import FACTORS, MatmulCall, MatmulOptions, product_of
 from tcu.plan.bounds import product_error_bound
 from tcu.units import ExactInteger, Unit
 
@@ -52,7 +52,9 @@ def matmul_error_bound(
     """
     x, y = (_array(name, each) for name, each in (("a", a), ("b", b)))
     formats = format_of(x.dtype).name, format_of(y.dtype).name
-    product = product_of(x.shape, y.shape, formats, MatmulOptions(plan, rounding, accumulator, unit, dtype))
+    options = MatmulOptions(plan, rounding, accumulator, unit, dtype)
+    call = MatmulCall(x, y, scale_a, scale_b, bias, options)
+    product = product_of(x.shape, y.shape, formats, options, factors=call.has_factors)
     row = product.instruction(unit)
     factors = [
         factor(name, None if given is None else _array(name, given), product.extent(name), product.plan)
@@ -109,7 +111,10 @@ def _times(x: Values, y: Values) -> Values:
     k = x.shape[-1]
     overflow = np.isinf(x).any(-1, keepdims=True) | np.isinf(y).any(-2, keepdims=True)
     total = np.matmul(np.where(np.isinf(x), 0.0, x), np.where(np.isinf(y), 0.0, y))
-    raised = total * (1 + (k + 2) * 2.0**-52) + np.where(total > 0, k * 2.0**-1074, 0.0)
+    meets = total > 0
+    if not meets.all():  # products may have become 0
+        meets = np.matmul((x > 0).astype(np.float32), (y > 0).astype(np.float32)) > 0
+    raised = total * (1 + (k + 2) * 2.0**-52) + np.where(meets, k * 2.0**-1074, 0.0)
     return np.where(overflow, math.inf, raised)
 
 

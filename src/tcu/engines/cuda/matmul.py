@@ -68,7 +68,8 @@ def multiply(
         if row is not None:
             product_shape(a.shape, b.shape, None)
         formats = format_of(a.dtype).name, format_of(b.dtype).name
-        product = product_of(a.shape, b.shape, formats, call.options, None if out is None else out.dtype)
+        given = None if out is None else out.dtype
+        product = product_of(a.shape, b.shape, formats, call.options, given, call.has_factors)
         row = row or _own_row(product, call.options.unit, gpu)
         kernel = find_kernel(row, gpu.compute_capability, gpu.name)
         target = get_format(product.plan.result)

@@ -38,7 +38,7 @@ def multiply(call: MatmulCall) -> Any:
     a, b = operand("a", call.a), operand("b", call.b)
     formats = format_of(a.dtype).name, format_of(b.dtype).name
     given = call.out.dtype if isinstance(call.out, np.ndarray) else None
-    product = product_of(a.shape, b.shape, formats, call.options, given)
+    product = product_of(a.shape, b.shape, formats, call.options, given, call.has_factors)
     plan, row = product.plan, product.instruction(call.options.unit)
     target = get_format(plan.result)
     if call.out is not None:

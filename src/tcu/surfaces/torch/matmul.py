@@ -38,7 +38,7 @@ def run(call: MatmulCall) -> Any:
     if call.out is None:
         return record(*tensors, *schema_of(options))
     given = [x for x in tensors if x is not None]
-    check_out(call.out, tensors[0], _product(tensors[0], tensors[1], options).shape)
+    check_out(call.out, tensors[0], _product(call).shape)
     rest = schema_of(options if options.dtype is not None else options._replace(dtype=call.out.dtype))
     return put(lambda *_: record(*tensors, *rest), given, (), None, call.out)
 
@@ -115,16 +115,17 @@ def torch_dtype(dtype: Any) -> Any:
     return getattr(torch, named_format(dtype).dtype.name)
 
 
-def _product(a: Any, b: Any, options: MatmulOptions, out: Any = None) -> Product:
+def _product(call: MatmulCall) -> Product:
+    a, b, out = call.a, call.b, None if call.out is None else call.out.dtype
     formats = named_format(a.dtype).name, named_format(b.dtype).name
-    return product_of(tuple(a.shape), tuple(b.shape), formats, options, out)
+    return product_of(tuple(a.shape), tuple(b.shape), formats, call.options, out, call.has_factors)
 
 
 def executed(call: MatmulCall) -> Any:
     """With numbers, nobody recording it."""
     out = call.out
     if out is not None:
-        check_out(out, call.a, _product(call.a, call.b, call.options, out.dtype).shape)
+        check_out(out, call.a, _product(call).shape)
     if call.a.is_cuda:
         result = load_cuda().multiply(call, keep=keeper(call))
     else:
@@ -159,7 +160,7 @@ def _shape_alone(
 ) -> Any:
     given = MatmulOptions(*options)
     given = given if dtype is None else given._replace(dtype=dtype)
-    product = _product(a, b, given)
+    product = _product(MatmulCall(a, b, scale_a, scale_b, bias, given))
     return a.new_empty(product.shape, dtype=torch_dtype(product.plan.result))
 
 
