@@ -40,8 +40,8 @@ _GRAIN = 1 << 14
 """Multiplications below which a second thread does not pay."""
 _BLOCK_GRAIN = 1 << 20
 """The same for sums of :mod:`tcu.model.blocks`, and the work between two decodings of B."""
-_NARROW_GRAIN = 1 << 23
-"""The same for narrow sums: they take 0.4 ms, and to begin and end a second thread's work 0.3 ms (measured)."""
+_NARROW_GRAIN = 1 << 22
+"""The same for narrow sums: they take 0.3 to 0.7 ms, and to begin and end a second thread's work 0.3 ms (measured)."""
 
 
 def mma(

@@ -188,7 +188,7 @@ class _Evaluation:
         lost = np.zeros_like(total)
         for which in inputs[1:]:
             x = self._values(which, fmt)
-            if operation.kind == "kahan":
+            if operation.method == "kahan":
                 x = x - lost
                 after = total + x
                 lost = (after - total) - x
@@ -197,7 +197,7 @@ class _Evaluation:
                 larger = np.abs(total) >= np.abs(x)
                 lost = lost + np.where(larger, (total - after) + x, (x - after) + total)
             total = after
-        return total if operation.kind == "kahan" else total + lost
+        return total if operation.method == "kahan" else total + lost
 
     def _exact(self, operation: ExactAddition, inputs: npt.NDArray[np.int64]) -> Values:
         target, source = get_format(operation.format), get_format("binary64")

@@ -340,10 +340,15 @@ def _tree(step: TreeStep, state: _State) -> None:
     else:
         state.lose(2 * operand.unit_roundoff * state.mass + pairs * operand.min_subnormal)
         state.format = operand
+    if step.product is not None:
+        product = get_format(step.product)
+        state.lose(product.unit_roundoff * state.mass + pairs * product.min_subnormal)
+        state.top *= 1 + product.unit_roundoff
+        state.check_overflow(product)
     growths: list[float] = []
     small = 0.0
     for node in step.nodes:
-        relative, absolute = _rounding(node.operation)
+        relative, absolute = _rounding(node.operation, len(node.inputs))
         small += absolute * len(node.inputs)
         growths.append(
             max(
@@ -372,8 +377,8 @@ def _accumulator(node: TreeNode) -> Format:
     return get_format(operation.output if isinstance(operation, Blocks) else operation.format)
 
 
-def _rounding(operation: TreeOperation) -> tuple[float, float]:
-    """What one addition loses at most: of the magnitudes that it adds, and besides, for each input."""
+def _rounding(operation: TreeOperation, count: int) -> tuple[float, float]:
+    """What one addition loses at most, or a sum of ``count`` inputs: of the magnitudes that it adds, and besides, for each input."""
     if isinstance(operation, Blocks):
         _check_no_wrap(operation.arithmetic)
         row, output = operation.arithmetic, get_format(operation.output)
@@ -392,12 +397,34 @@ def _rounding(operation: TreeOperation) -> tuple[float, float]:
     if isinstance(operation, ExactAddition):
         return fmt.unit_roundoff, fmt.min_subnormal
     if isinstance(operation, Compensated):
-        # Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., (4.8): |error| <= (2u + O(n u^2)) sum |x|.
-        return 8 * fmt.unit_roundoff, fmt.min_subnormal
+        return _compensated(operation.method, count, fmt.unit_roundoff), fmt.min_subnormal
     absolute = fmt.min_subnormal
     if operation.flushed:  # the result, and the sum before
         absolute += 2 * fmt.min_normal
     return fmt.unit_roundoff * (1 + fmt.unit_roundoff), absolute
+
+
+def _compensated(method: str, n: int, u: float) -> float:
+    """What a compensated sum of n numbers loses, of the sum of their magnitudes M; inf beyond what is proved here.
+
+    Neumaier's: the error e of each addition is exact (Fast2Sum of the larger and the smaller), so that what is lost is
+    the last rounding, and those of the sum of all e.  |e| <= u |s| for a partial sum s, |s| <= (1 + g) M with
+    g = (1 + u)^n - 1, and n of them added up in turn lose g times the sum of their magnitudes.
+
+    Kahan's: y = x - c, s' = s + y, c' = (s' - s) - y, each rounded, whatever the order of magnitudes.  With
+    v = u / (1 - u), |c'| <= b (|y| + |s'|), b = v (1 + u)^2.  In turn s' - c' loses at most (u + v + d) |y| + d v |s'|,
+    d = 2u + u^2, besides what x is: all of them and the last c are the error E.  With Y, the sum of all |y|, at
+    most (1 + u) (M + b (Y + n s)), and the largest |s| at most s = M + E, that is a linear inequality of s.
+    Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., (4.8), has its first terms: (2u + O(n u^2)) M.
+    """
+    if method == "neumaier":
+        g = math.expm1(n * math.log1p(u))
+        return u + (1 + u) * g * u * n * (1 + g)
+    v, d = u / (1 - u), 2 * u + u * u
+    b = v * (1 + u) ** 2
+    a, e = (1 + u) / (1 - (1 + u) * b), u + v + d
+    rest = 1 - b - n * (d * v + (e + b) * a * b)
+    return (1 + (e + b) * a) / rest - 1 if rest > 0 else math.inf
 
 
 def _convert(fmt: Format, state: _State) -> None:

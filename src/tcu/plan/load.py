@@ -8,6 +8,7 @@ from typing import Any
 
 from tcu.errors import DataFileError
 from tcu.plan import stored
+from tcu.plan.checked import checked_plan
 from tcu.plan.matmul import MatmulPlan, checked_matmul_plan
 from tcu.plan.plan import AddStep, FmaStep, MmaStep, Part, Plan
 from tcu.plan.tree import (
@@ -30,13 +31,17 @@ def _matmul_plan(*, version: int, **fields: Any) -> MatmulPlan:
     return checked_matmul_plan(MatmulPlan(**fields, version=version))
 
 
+def _plan(*, version: int, **fields: Any) -> Plan:
+    return checked_plan(Plan(**fields, version=version))
+
+
 _KINDS: dict[str, Callable[..., Any]] = {
     kind.__name__: kind
     for kind in (
-        Plan, Part, MmaStep, AddStep, FmaStep, TreeStep, TreeRegions, Additions, Blocks, Compensated, ExactAddition, FusedProducts,
+        Part, MmaStep, AddStep, FmaStep, TreeStep, TreeRegions, Additions, Blocks, Compensated, ExactAddition, FusedProducts,
         AlignedSum,
     )
-} | {"MatmulPlan": _matmul_plan}  # fmt: skip
+} | {"MatmulPlan": _matmul_plan, "Plan": _plan}  # fmt: skip
 
 
 def load_plan(path: str | Path) -> Plan | MatmulPlan:

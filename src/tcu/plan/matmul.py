@@ -154,8 +154,6 @@ def checked_matmul_plan(plan: MatmulPlan) -> MatmulPlan:
         raise ParameterError(
             f"its order of additions is of version {version!r}, this tcu's of {VERSIONS['matmul']}"
         )
-    if type(k) is not int:
-        raise ParameterError(f"k={k!r}: give a Python integer")
     if type(chunk) is not int or chunk < 1 or chunk % _MULTIPLE:
         raise ParameterError(f"chunk={chunk!r}: the numbers of a chain are a multiple of {_MULTIPLE}")
     made = make_matmul_plan(

@@ -53,7 +53,7 @@ def read(path: str | Path, kinds: Mapping[str, Callable[..., Any]], node: type) 
         found = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise DataFileError(f"cannot read {path}: {error.strerror or error}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _no_plan(path, "it is not JSON") from None
     return record_of(found, kinds, node, path)
 
@@ -65,6 +65,11 @@ def record_of(document: Any, kinds: Mapping[str, Callable[..., Any]], node: type
     if document.get("version") != _VERSION:
         raise _no_plan(path, f"its version is {document.get('version')!r}, and this tcu reads {_VERSION}")
 
+    def shared(place: Any) -> Any:
+        if type(place) is not int or place < 0:
+            raise TypeError(f"operation {place!r}")
+        return operations[place]
+
     def record(data: Any) -> Any:
         if isinstance(data, list):
             return tuple(record(each) for each in data)
@@ -72,15 +77,13 @@ def record_of(document: Any, kinds: Mapping[str, Callable[..., Any]], node: type
             return data
         fields = {name: record(value) for name, value in data.items() if name not in ("kind", "nodes")}
         if "nodes" in data:
-            fields["nodes"] = tuple(
-                node(operations[place], tuple(inputs)) for place, *inputs in data["nodes"]
-            )
+            fields["nodes"] = tuple(node(shared(place), tuple(inputs)) for place, *inputs in data["nodes"])
         return kinds[data["kind"]](**fields)
 
     try:
         operations = [record(each) for each in document["operations"]]
         return record(document["plan"])
-    except (KeyError, TypeError, ValueError, IndexError, TcuError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError, TcuError) as error:
         raise _no_plan(path, f"{type(error).__name__}: {error}") from None
 
 

@@ -59,10 +59,10 @@ class Compensated:
     """The inputs in order, with the error of every addition carried along: Kahan's sum, or Neumaier's."""
 
     format: str
-    kind: Literal["kahan", "neumaier"]
+    method: Literal["kahan", "neumaier"]
 
     def __str__(self) -> str:
-        return f"{self.kind.capitalize()}'s sum in {self.format}"
+        return f"{self.method.capitalize()}'s sum in {self.format}"
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,8 @@ class TreeStep:
     def __str__(self) -> str:
         operations = dict.fromkeys(str(node.operation) for node in self.nodes)
         what = "pairs" if self.products else "numbers"
-        return f"a tree of {self.leaves} {what}: {'; '.join(operations) or 'no addition'}"
+        first = f"products in {self.product}; " if self.product is not None else ""
+        return f"a tree of {self.leaves} {what}: {first}{'; '.join(operations) or 'no addition'}"
 
 
 @dataclass(frozen=True)

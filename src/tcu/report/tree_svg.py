@@ -108,7 +108,7 @@ def _sign(operation: TreeOperation) -> str:
     if isinstance(operation, FusedProducts):
         return "FMA"
     if isinstance(operation, Compensated):
-        return operation.kind.capitalize()
+        return operation.method.capitalize()
     if isinstance(operation, ExactAddition):
         return "exact"
     assert isinstance(operation, Blocks)
