@@ -276,6 +276,7 @@ def test_which_nan_it_is_counts(run: Run) -> None:
         (("replay", "plan.json", "a.npy"), "the plan takes two arrays, not 1"),
         (("replay", "plan.json", "a.npy", "b.npy", "b.npy"), "3 arrays: give A.npy, and B.npy where"),
         (("replay", "plan.json", "b.npy", "a.npy"), "a (40, 5), b (3, 40): a needs as many columns"),
+        (("replay", "plan.json", "a.npy", "records.npy"), "dtype [('a', '<f4')]"),
         (("replay", "plan.json", "a.npy", "wide.npy"), "b has dtype float32: the plan takes float16"),
         (("replay", "plan.json", "a.npy", "b.npy", "--unit", "H99"), "unknown unit 'H99'"),
         (("replay", "plan.json", "a.npy", "b.npy", "--against", "a.npy"), "a.npy holds float16 (3, 40): the plan returns"),
@@ -289,6 +290,7 @@ def test_bad_input(run: Run, arguments: tuple[str, ...], words: str) -> None:
     make_matmul_plan(40, "binary16", "binary16").save("plan.json")
     for name, array in (("a.npy", x), ("b.npy", y), ("c.npy", tcu.matmul(x, y)), ("wide.npy", y.astype(np.float32))):  # fmt: skip
         save(name, array)
+    np.save("records.npy", np.zeros((40, 5), [("a", "<f4")]))
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
     assert words in " ".join(err.split())

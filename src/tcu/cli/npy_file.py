@@ -40,7 +40,7 @@ def array_in(place: Path, expected: str) -> npt.NDArray[Any]:
         raise DataFileError(f"cannot read {place} as .npy: {error}") from None
     if not isinstance(found, np.ndarray):
         raise DataFileError(f"{place} holds several arrays: save one with numpy.save")
-    if found.dtype.kind == "V":
+    if found.dtype.kind == "V" and found.dtype.names is None and found.dtype.itemsize <= 2:
         fmt = get_format("bfloat16" if found.dtype.itemsize == 2 else expected)
         if fmt.is_float and fmt.dtype.itemsize == found.dtype.itemsize:
             found = found.view(fmt.dtype)
