@@ -20,11 +20,11 @@ from tcu.surfaces.fft_arrays import (
     check_norm,
     dask_arrays,
     length_of,
-    namespace,
     taken,
     tensors,
     transformed,
 )
+from tcu.surfaces.one_library import moved, namespace
 
 __all__ = ["dct", "dst", "idct", "idst"]
 
@@ -128,7 +128,7 @@ def _run(x: Any, type: Any, n: Any, axis: Any, norm: Any, *, sine: bool, inverse
 
 def _along(x: Any, n: int, place: int, kind: int, scale: str, sine: bool) -> Any:
     xp = namespace(x)
-    x = _fitted(xp, xp.moveaxis(x, place, -1), n)
+    x = _fitted(xp, moved(x, place, -1), n)
     signs, weights, cosines, sines = _beside(x, n, kind, scale)
     if kind == 2:
         # The sine transform is that of numbers with signs in turns, in the other order.
@@ -137,7 +137,7 @@ def _along(x: Any, n: int, place: int, kind: int, scale: str, sine: bool) -> Any
     else:
         y = _third(xp, (xp.flip(x, (-1,)) if sine else x) * weights, n, cosines, sines)
         y = y * signs if sine else y
-    return xp.moveaxis(y, -1, place)
+    return moved(y, -1, place)
 
 
 def _fitted(xp: Any, x: Any, n: int) -> Any:

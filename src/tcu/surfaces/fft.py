@@ -14,7 +14,8 @@ from tcu.formats.tensor import is_tensor
 from tcu.model.fft import error_of
 from tcu.ops.fft import KINDS, FftCall, Kind, plan_of, real_format
 from tcu.ops.layout import axis_number
-from tcu.surfaces.fft_arrays import axis_of, conjugate, factor_of, length_of, namespace, taken, transformed
+from tcu.surfaces.fft_arrays import axis_of, conjugate, factor_of, length_of, taken, transformed
+from tcu.surfaces.one_library import namespace
 
 __all__ = [
     "error_bound", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",

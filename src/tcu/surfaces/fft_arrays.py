@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ __all__ = [
     "dask_arrays",
     "factor_of",
     "length_of",
-    "namespace",
     "taken",
     "tensors",
     "transformed",
@@ -122,19 +120,6 @@ def factor_of(norm: Any, n: int, *, inverse: bool) -> float:
     if norm == "ortho":
         return 1 / math.sqrt(n)
     return 1 / n if inverse == (norm != "forward") else 1.0
-
-
-def namespace(x: Any) -> Any:
-    """The functions of an array's library, by the names that NumPy and PyTorch share."""
-    if is_tensor(x):
-        return sys.modules["torch"]
-    if is_dask(x):
-        return sys.modules["dask.array"]
-    if isinstance(x, np.ndarray):
-        return np
-    if hasattr(x, "__array_namespace__"):
-        return x.__array_namespace__()
-    return sys.modules[type(x).__module__.partition(".")[0]]
 
 
 def conjugate(x: Any) -> Any:

@@ -16,10 +16,11 @@ from tcu.errors import DtypeError, ParameterError, ShapeError, unknown_name
 from tcu.formats.tensor import check_data, check_dense, check_memory, tensor_of
 from tcu.ops.fft import KINDS, FftCall
 from tcu.surfaces.cosine_tables import tables
-from tcu.surfaces.torch.watch import constant, in_graph, is_watched, recorder
+from tcu.surfaces.torch.watch import constant, in_graph, is_watched, is_wrapped, recorder
 
-__all__ = ["cosine_tables", "run", "taken"]
+__all__ = ["cosine_tables", "magnitude", "run", "taken"]
 
+_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 _FORMATS = (torch.float16, torch.float32, torch.float64)
 
 
@@ -35,11 +36,37 @@ def taken(x: Any, wide: bool) -> Any:
             )
     if x.dtype == torch.bfloat16 or (wide and x.dtype == torch.float16):
         return x.to(torch.float32)
+    if wide and x.dtype == torch.complex32:
+        return x.to(torch.complex64)
     if x.is_complex() or x.dtype in _FORMATS:
         return x
     if x.is_floating_point():
         raise DtypeError(f"x has dtype {x.dtype}: convert it first, with x.to(torch.float32)")
-    return x.to(torch.get_default_dtype())
+    default = torch.get_default_dtype()
+    narrow = default == torch.bfloat16 or (wide and default == torch.float16)
+    return x.to(torch.float32 if narrow else default)
+
+
+def magnitude(x: Any, name: str) -> int:
+    """The largest of whole numbers, of which there are some, without its sign.  Raises ParameterError where nobody sees them."""
+    if in_graph():
+        raise _unseen(name)
+    check_data(x, name)
+    if x.dtype in _UNSIGNED:  # which have no maximum; from 2^53 on nothing is proved to be exact
+        x = x.to(torch.float64)
+    try:
+        return max(int(x.max()), -int(x.min()))
+    except RuntimeError:
+        if is_wrapped(x):
+            raise _unseen(name) from None
+        raise
+
+
+def _unseen(name: str) -> ParameterError:
+    return ParameterError(
+        f"{name} has whole numbers, whose magnitudes nobody sees in torch.compile or torch.func.vmap, and exactness is "
+        f"proved from these: call outside of it, or give {name}.double() for a result that is rounded"
+    )
 
 
 def run(call: FftCall) -> Any:
