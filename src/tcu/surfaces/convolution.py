@@ -148,10 +148,10 @@ def _product(xp: Any, x: Any, y: Any, n: int) -> Any:
     if "complex" in str(x.dtype):
         a, b = (transformed(each, "forward", n, each.ndim - 1) for each in (x, y))
         z = _times(xp, a, b)
-        return _joined(xp, transformed(z, "inverse", n, z.ndim - 2, 1 / n, pairs=True))
+        return _joined(xp, transformed(z, "inverse", n, z.ndim - 2, "n", pairs=True))
     a, b = (transformed(each, "from_real", n, each.ndim - 1) for each in (x, y))
     z = _times(xp, a, b)
-    return transformed(z, "to_real", n, z.ndim - 2, 1 / n, pairs=True)
+    return transformed(z, "to_real", n, z.ndim - 2, "n", pairs=True)
 
 
 def _times(xp: Any, a: Any, b: Any) -> Any:

@@ -6,6 +6,7 @@ numbers, each rounded on its own: libraries multiply complex numbers with FMAs o
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Literal
 
 import numpy as np
@@ -113,7 +114,7 @@ def _run(x: Any, type: Any, n: Any, axis: Any, norm: Any, *, sine: bool, inverse
     if "complex" in str(x.dtype):
         raise DtypeError(f"x has dtype {x.dtype}: transform x.real and x.imag one after the other")
     place = axis_of(axis, x.ndim)
-    length = length_of(n, x.shape[place], place)
+    length = operator.index(length_of(n, x.shape[place], place))  # there are tables of no graph's symbol
     # The inverse of type 2 is type 3 over 2n, and the other way round.
     kind = type if not inverse else 5 - type
     over = inverse == (norm != "forward")

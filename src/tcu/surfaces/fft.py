@@ -14,7 +14,7 @@ from tcu.formats.tensor import is_tensor
 from tcu.model.fft import error_of
 from tcu.ops.fft import KINDS, FftCall, Kind, plan_of, real_format
 from tcu.ops.layout import axis_number
-from tcu.surfaces.fft_arrays import axis_of, conjugate, factor_of, length_of, taken, transformed
+from tcu.surfaces.fft_arrays import axis_of, conjugate, divisor_of, length_of, taken, transformed
 from tcu.surfaces.one_library import namespace
 
 __all__ = [
@@ -105,8 +105,8 @@ def _complex(x: Any, n: Any, axis: Any, norm: Any, pairs: bool, *, inverse: bool
     shape = x.shape[:-1] if pairs else x.shape
     place = axis_of(axis, len(shape))
     length = length_of(n, shape[place], place)
-    factor = factor_of(norm, length, inverse=inverse)
-    return transformed(x, "inverse" if inverse else "forward", length, place, factor, pairs=pairs)
+    divisor = divisor_of(norm, inverse=inverse)
+    return transformed(x, "inverse" if inverse else "forward", length, place, divisor, pairs=pairs)
 
 
 def rfft(x: Any, n: int | None = None, axis: int = -1, norm: Norm = None) -> Any:
@@ -124,7 +124,7 @@ def rfft(x: Any, n: int | None = None, axis: int = -1, norm: Norm = None) -> Any
     x = taken(x, real="rfft")
     place = axis_of(axis, x.ndim)
     length = length_of(n, x.shape[place], place)
-    return transformed(x, "from_real", length, place, factor_of(norm, length, inverse=False))
+    return transformed(x, "from_real", length, place, divisor_of(norm, inverse=False))
 
 
 def irfft(x: Any, n: int | None = None, axis: int = -1, norm: Norm = None) -> Any:
@@ -144,7 +144,7 @@ def irfft(x: Any, n: int | None = None, axis: int = -1, norm: Norm = None) -> An
     x = taken(x)
     place = axis_of(axis, x.ndim)
     length = length_of(n, 2 * (x.shape[place] - 1), place)
-    return transformed(x, "to_real", length, place, factor_of(norm, length, inverse=True))
+    return transformed(x, "to_real", length, place, divisor_of(norm, inverse=True))
 
 
 def hfft(x: Any, n: int | None = None, axis: int = -1, norm: Norm = None) -> Any:
