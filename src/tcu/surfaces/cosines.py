@@ -14,7 +14,6 @@ import numpy as np
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats.array import is_dask
 from tcu.formats.tensor import is_tensor
-from tcu.ops.fft import real_format
 from tcu.surfaces.cosine_tables import tables
 from tcu.surfaces.fft_arrays import (
     axis_of,
@@ -120,7 +119,6 @@ def _run(x: Any, type: Any, n: Any, axis: Any, norm: Any, *, sine: bool, inverse
     over = inverse == (norm != "forward")
     scale = "ortho" if norm == "ortho" else "over" if over else "none"
     if is_dask(x):
-        real_format(x.dtype)
         return dask_arrays().mapped(
             _along, x, place, length, x.dtype, n=length, place=place, kind=kind, scale=scale, sine=sine
         )
@@ -146,7 +144,7 @@ def _fitted(xp: Any, x: Any, n: int) -> Any:
     there = x.shape[-1]
     if there >= n:
         return x[..., :n]
-    zero = xp.zeros_like(x[..., :1])
+    zero = xp.zeros_like(x[..., :1] if there else x.sum(-1, keepdims=True))
     return xp.concatenate((x, xp.broadcast_to(zero, (*x.shape[:-1], n - there))), -1)
 
 

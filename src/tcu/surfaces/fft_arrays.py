@@ -10,7 +10,7 @@ from tcu.engines import engine_of
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.array import is_dask, lives_on_gpu, numpy_array, whole_number
 from tcu.formats.tensor import is_tensor
-from tcu.ops.fft import Divisor, FftCall, Kind, inverse_of
+from tcu.ops.fft import Divisor, FftCall, Kind, inverse_of, real_format
 from tcu.ops.layout import Along, row_axis
 
 __all__ = [
@@ -78,6 +78,7 @@ def taken(x: Any, *, real: str = "", pairs: bool = False, wide: bool = False) ->
             x = x.astype(np.float64)
         elif name in _WIDENED and not (pairs and name == "float16"):
             x = x.astype(np.float32)
+        real_format(np.dtype(x.dtype))
     if (real or pairs) and "complex" in str(x.dtype):
         advice = (
             f"{real} takes real numbers: give x.real, or use fft"
