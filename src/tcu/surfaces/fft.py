@@ -420,7 +420,7 @@ def rfftfreq(n: int, d: float = 1.0) -> npt.NDArray[np.float64]:
     return step * np.arange(length // 2 + 1)
 
 
-def _step(n: Any, d: Any) -> tuple[int, Any]:
+def _step(n: Any, d: Any) -> tuple[int, np.float64]:
     """(the length, how far frequencies are apart)"""
     length = length_of(n, 0, 0)
     try:

@@ -30,9 +30,7 @@ _WIDENED = ("float16", "bfloat16")
 """Which NumPy has no complex numbers of."""
 
 
-def transformed(
-    x: Any, kind: Kind, n: int, axis: int, divisor: Divisor = "1", *, pairs: bool = False
-) -> Any:
+def transformed(x: Any, kind: Kind, n: int, axis: int, divisor: Divisor = "1", *, pairs: bool = False) -> Any:
     """The transforms along an axis of an array that was :func:`taken`, in the array's library."""
     if is_tensor(x):
         return tensors().run(FftCall(x, kind, n, axis, pairs=pairs), divisor)

@@ -22,13 +22,14 @@ from tcu.surfaces.torch.watch import constant, in_graph, is_watched, recorder, w
 
 __all__ = ["check_gradient", "executed", "linear", "run", "schema_of", "shortcut", "torch_dtype"]
 
+_NUMBERS = (np.floating, np.integer)
 _NAMES = ("a", "b", *FACTORS)
 del _sums
 
 
 def run(call: MatmulCall) -> Any:
     """The result of a call with tensors."""
-    if any(isinstance(x, np.floating | np.integer) for x in call[2:5]):
+    if any(isinstance(x, _NUMBERS) for x in call[2:5]):
         call = call._replace(**{name: _plain(getattr(call, name)) for name in FACTORS})
     _check(call)
     if not in_graph():
@@ -71,7 +72,9 @@ def linear(
                 f"{name} is a {type(given).__name__}: make it a tensor, with torch.as_tensor, or call tcu.matmul(x, weight.T)"
             )
     if weight.dim() > 2:
-        raise ShapeError(f"weight has shape {tuple(weight.shape)}: give (N, K), or call tcu.matmul(x, weight.mT)")
+        raise ShapeError(
+            f"weight has shape {tuple(weight.shape)}: give (N, K), or call tcu.matmul(x, weight.mT)"
+        )
     options = MatmulOptions(plan, rounding, None, unit, x.dtype if dtype is None else dtype)
     return run(MatmulCall(x, weight.t(), bias=bias, options=options))
 
@@ -92,7 +95,7 @@ def _check(call: MatmulCall) -> None:
 
 def _plain(factor: Any) -> Any:
     """A number of NumPy's as one of Python's."""
-    return factor.item() if isinstance(factor, np.floating | np.integer) else factor
+    return factor.item() if isinstance(factor, _NUMBERS) else factor
 
 
 def _tensors(call: MatmulCall) -> tuple[Any, ...]:
