@@ -21,8 +21,9 @@ from device_stand_in import Elsewhere
 import tcu
 from tcu import fft
 from tcu.engines import host
-from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.errors import DtypeError, ParameterError, ShapeError, UnknownNameError
 from tcu.ops.fft import FftCall
+from tcu.plan.fft import fft_plan
 from tcu.surfaces import convolution, cosines, fft_arrays
 
 RNG = np.random.default_rng(7)
@@ -137,6 +138,29 @@ def test_whole_numbers_and_lists_are_float64() -> None:
     same(fft.fft(np.arange(9.0)), fft.fft(np.arange(9) + 0j), "real numbers have imaginary parts of zero")
 
 
+@pytest.mark.parametrize(("dtype", "half"), [(np.float32, 2.0**127), (np.float64, 2.0**1023)])
+def test_rfft_overflows_from_half_of_what_overflows_on(dtype: Any, half: float) -> None:
+    below = np.nextafter(dtype(half), dtype(0))
+    for n in (2, 4, 6, 8, 10, 30, 32):
+        for place in (0, 1):
+            x = np.zeros(n, dtype)
+            x[place] = below
+            if not place:
+                assert (fft.rfft(x) == below).all()
+            assert np.isfinite(fft.rfft(x)).all()
+            x[place] = half
+            assert np.isfinite(fft.fft(x)).all()
+            assert not np.isfinite(fft.rfft(x)).any(), n
+            assert np.isfinite(fft.irfft(fft.fft(x)[: n // 2 + 1] / n, norm="forward")).all()
+    # The odd numbers' transform alone is too large: the results' parts are smaller, by a factor of √2.
+    x = np.zeros(8, dtype)
+    x[1], x[5] = 0.6 * half, -0.6 * half
+    parts = fft.fft(x).view(dtype)
+    assert np.abs(parts).max() < half
+    assert not np.isfinite(fft.rfft(x)[1])
+    assert np.isfinite(fft.rfft(x * dtype(0.8))).all()
+
+
 def test_pairs_are_complex_numbers() -> None:
     x = RNG.standard_normal((3, 30, 4, 2))
     for dtype, complex_dtype in ((np.float32, np.complex64), (np.float64, np.complex128)):
@@ -167,6 +191,16 @@ def test_cosine_and_sine_transforms_are_scipy_s(name: str, type: int) -> None:
         for length, axis in ((None, 1), (n + 3, 1), (max(1, n - 2), -2), (5, 0)):
             found, right = (getattr(each, name)(x, type, length, axis, norm) for each in (fft, scipy_fft))
             alike(found, right, name, n, norm, dtype, length, axis)
+
+
+@pytest.mark.parametrize("type", [2, 3])
+@pytest.mark.parametrize("name", ["dct", "idct", "dst", "idst"])
+def test_cosine_transforms_of_nothing_are_padded_with_zeros(name: str, type: int) -> None:
+    for x, axis in (([], -1), (np.zeros((4, 0), np.float32), 1), (np.zeros((0, 2)), 0)):
+        found = getattr(fft, name)(x, type, 3, axis)
+        assert found.shape == np.fft.fft(x, 3, axis).shape
+        assert found.dtype == np.asarray(x).dtype
+        assert not found.any()
 
 
 def test_the_bits_of_a_cosine_transform_do_not_depend_on_the_batch() -> None:
@@ -210,6 +244,15 @@ def test_convolutions_are_numpy_s(name: str, mode: Any) -> None:
     alike(ours(x.real, y, mode), theirs(x.real, y, mode))
     default = inspect.signature(ours).parameters["mode"].default
     assert default == inspect.signature(theirs).parameters["mode"].default
+
+
+def test_whole_numbers_beside_others_are_float64() -> None:
+    large = (1 << 24) + 1
+    for dtype, result in ((np.float32, np.float64), (np.float64, np.float64), (np.complex64, np.complex128)):
+        for function in (fft.convolve, fft.correlate):
+            for x, y in ((np.array([large]), np.ones(1, dtype)), (np.ones(1, dtype), np.array([large]))):
+                found = function(x, y)
+                assert (found.dtype, found[0]) == (result, large)
 
 
 def test_convolutions_of_lines_broadcast() -> None:
@@ -272,7 +315,24 @@ X = np.ones((4, 6))
 CALLS: list[tuple[Any, type[Exception], str]] = [
     (lambda: fft.fft(X, axis=2), ParameterError, "axis 2 of an array with 2 axes: choose -2 to 1"),
     (lambda: fft.fft(X, axis=None), ParameterError, "axis=None: give a whole number, the axis whose rows are mapped"),
-    (lambda: fft.fft(3.0), ParameterError, "axis -1 of an array with 0 axes: leave axis out"),
+    (lambda: fft.fft(3.0), ParameterError, r"^x is one number without an axis: give a line of it, with x\.reshape\(1\)$"),
+    (lambda: fft.fft("abc"), DtypeError, "x has dtype <U3: give complex64, complex128, float32 or float64"),
+    (lambda: fft.fft(None), DtypeError, "x has dtype object: give complex64"),
+    (lambda: fft.fftn(None), DtypeError, "x has dtype object: give complex64"),
+    (lambda: fft.fftn(X, s=3), ParameterError, "^s=3: give a list of whole numbers, one for each axis$"),
+    (lambda: fft.fftn(X, axes=0), ParameterError, "^axes=0: give a list of whole numbers, one for each axis$"),
+    (lambda: fft.fftn(X[0], s=(4, 4)), ShapeError, "^s has 2 lengths, x 1 axes: give at most one for each axis$"),
+    (lambda: fft.ifftn(X, s=(4, 4, 4)), ShapeError, "s has 3 lengths, x 2 axes: give at most one for each axis"),
+    (lambda: fft.rfftn(X, s=(4, 4, 4)), ShapeError, "s has 3 lengths, x 2 axes"),
+    (lambda: fft.irfftn(X, s=(4, 4, 4)), ShapeError, "s has 3 lengths, x 2 axes"),
+    (lambda: fft.fft2(X[0], s=(4, 4), axes=None), ShapeError, "s has 2 lengths, x 1 axes"),
+    (lambda: fft.fftshift(X, "a"), ParameterError, "axis='a': give a whole number"),
+    (lambda: fft.fftshift(X, 1.5), ParameterError, r"^axes=1\.5: give a list of whole numbers, one for each axis$"),
+    (lambda: fft.ifftshift(X, (0, 1.5)), ParameterError, r"axis=1\.5: give a whole number"),
+    (lambda: fft.fftfreq(5, 0), ParameterError, "^d=0: give a number other than 0, how far samples are apart$"),
+    (lambda: fft.fftfreq(5, np.float64(0)), ParameterError, r"d=np\.float64\(0\.0\): give a number other than 0"),
+    (lambda: fft.fftfreq(5, "a"), ParameterError, "d='a': give a number other than 0"),
+    (lambda: fft.rfftfreq(5, None), ParameterError, "d=None: give a number other than 0"),
     (lambda: fft.fft(X, 0), ParameterError, "n=0: give a whole number from 1 on"),
     (lambda: fft.rfft(X, 2.5), ParameterError, "n=2.5: give a whole number from 1 on"),
     (lambda: fft.fft(X, True), ParameterError, "n=True: give a whole number from 1 on"),
@@ -306,6 +366,12 @@ CALLS: list[tuple[Any, type[Exception], str]] = [
     (lambda: fft.convolve(X, np.ones(0)), ShapeError, "x has 6 numbers along the axis, y 0: give at least one of each"),
     (lambda: fft.convolve(X, np.ones((3, 6))), ShapeError, r"x \(4, 6\), y \(3, 6\), the axis last: the other axes must broadcast"),
     (lambda: fft.error_bound(8, "int32"), DtypeError, "x has dtype int32: give complex64"),
+    (lambda: fft.error_bound(8, "foo"), DtypeError, "^dtype='foo': give float16, float32, complex64, float64 or complex128$"),
+    (lambda: fft.error_bound(8, None), DtypeError, "dtype=None: give float16"),
+    (lambda: fft_plan(0, "binary32"), ParameterError, "n=0: give a whole number from 1 on"),
+    (lambda: fft_plan(-1, "binary32"), ParameterError, "n=-1: give a whole number from 1 on"),
+    (lambda: fft_plan(10.0, "binary32"), ParameterError, r"n=10\.0: give a whole number from 1 on"),  # type: ignore[arg-type]
+    (lambda: fft_plan(10, "float32"), UnknownNameError, "^unknown format of a transform 'float32': available: binary16, binary32, binary64$"),  # type: ignore[arg-type]
     (lambda: fft.error_bound(8, "float32", "real"), ParameterError, "kind='real': choose one of forward, inverse, from_real, to_real"),
     (lambda: fft.error_bound(0, "float32"), ParameterError, "n=0: give a whole number from 1 on"),
     (lambda: fft.fft(X, (1 << 31) + 1), ParameterError, "a transform of 2,147,483,649 numbers: give at most"),

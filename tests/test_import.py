@@ -158,6 +158,7 @@ LATE = {
     ("tcu.surfaces.fft_arrays", "tcu.surfaces.torch.fft"): "imports PyTorch, and registers an operator",
     ("tcu.surfaces.fft_arrays", "tcu.surfaces.dask_fft"): "imports Dask",
     ("tcu.surfaces.index_sums", "tcu.surfaces.dask_index_sums"): "imports Dask",
+    ("tcu.surfaces.polyval", "tcu.surfaces.torch.polyval"): "imports PyTorch, and registers an operator",
     ("tcu.distributed.reductions", "tcu.distributed.on_gpu"): "imports PyTorch",
     ("tcu.streams.passes", "tcu.streams.on_gpu"): "imports tcu.engines.cuda",
     ("tcu.study.gpu", "tcu.study.gpu.gemm, tcu.study.gpu.reductions"): "imports PyTorch",

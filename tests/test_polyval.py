@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from torch_support import compiled
 
 import tcu
 from tcu.errors import DtypeError, ParameterError, ShapeError
@@ -224,6 +225,38 @@ def test_tensors() -> None:
         tcu.polyval(x, torch.from_numpy(c))
     with pytest.raises(DtypeError, match="x has dtype bfloat16: polynomials are of float32 or float64"):
         tcu.polyval(torch.ones(2, dtype=torch.bfloat16), torch.ones(2))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_tensors_in_a_vmap_and_a_graph() -> None:
+    torch = pytest.importorskip("torch")
+    c, x = (torch.from_numpy(each) for each in numbers(36, 12, np.float64))
+    c, x = c.reshape(6, 3, 2), x.reshape(3, 4)
+    for in_dims in ((0, None), (1, None), (None, 1), (None, 2), (0, 1)):
+        function = torch.func.vmap(tcu.polyval, in_dims)
+        count = next(each.shape[at] for each, at in zip((x, c), in_dims, strict=True) if at is not None)
+        for i, found in enumerate(function(x, c)):
+            point, polynomial = (
+                each if at is None else each.select(at, i) for each, at in zip((x, c), in_dims, strict=True)
+            )
+            assert torch.equal(found, tcu.polyval(point, polynomial))
+        assert i + 1 == count
+    twice = torch.func.vmap(torch.func.vmap(lambda x: tcu.polyval(x, c)))(x)
+    assert torch.equal(twice, tcu.polyval(x, c).movedim((2, 3), (0, 1)))
+    for points in (x, torch.arange(3)):
+        assert torch.equal(compiled(tcu.polyval)(points, c), tcu.polyval(points, c))
+    assert set(torch.library.opcheck(torch.ops.tcu.polyval.default, (x, c)).values()) == {"SUCCESS"}
+    with pytest.raises(ParameterError, match=r"x wants a gradient, which tcu\.polyval does not have"):
+        torch.func.grad(lambda x: tcu.polyval(x, c).sum())(x)
+
+
+def test_at_inf_and_nan_horner_s_rule_decides_and_no_zero_times_x_does() -> None:
+    c = [3.0], [3.0, 0.0, 3.0], [1.0, -2.0]
+    for point, expected in ((np.inf, (3, np.inf, -np.inf)), (np.nan, (3, np.nan, np.nan))):
+        found = [tcu.polyval(point, each) for each in c]
+        np.testing.assert_array_equal(found, expected)
+        with np.errstate(invalid="ignore"):
+            assert all(np.isnan(np.polynomial.polynomial.polyval(point, each)) for each in c)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ GPU tensors have the same bits.
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -83,14 +84,32 @@ def test_shapes_and_dtypes_are_torch_s(name: str, dtype: str) -> None:
         assert off <= right.abs().max() * (2e-3 if narrow else 1e-5), (n, axis)
 
 
-def test_whole_numbers_become_the_default_dtype() -> None:
+@pytest.fixture
+def default_dtype() -> Any:
     before = torch.get_default_dtype()
-    try:
-        torch.set_default_dtype(torch.float64)
-        assert fft.fft(torch.arange(4)).dtype == torch.complex128
-    finally:
-        torch.set_default_dtype(before)
+    yield torch.set_default_dtype
+    torch.set_default_dtype(before)
+
+
+def test_whole_numbers_become_the_default_dtype(default_dtype: Any) -> None:
     assert fft.fft(torch.arange(4)).dtype == torch.complex64
+    default_dtype(torch.float64)
+    assert fft.fft(torch.arange(4)).dtype == torch.complex128
+
+
+@pytest.mark.parametrize("narrow", [torch.float16, torch.bfloat16])
+def test_a_default_dtype_of_16_bits_is_no_obstacle(narrow: Any, default_dtype: Any) -> None:
+    default_dtype(narrow)
+    spectrum = fft.fft(torch.arange(4))
+    assert spectrum.dtype == (torch.complex32 if narrow == torch.float16 else torch.complex64)
+    assert spectrum.to(torch.complex64).tolist() == [6, -2 + 2j, -2, -2 - 2j]
+    same(fft.dct(torch.arange(8)), fft.dct(torch.arange(8, dtype=torch.float32)))
+    ones = torch.ones(300, dtype=torch.float32)
+    for function in (fft.convolve, fft.correlate):
+        same(function(torch.arange(300), ones, "full"), function(torch.arange(300).float(), ones, "full"))
+        same(function(ones, torch.arange(300), "full"), function(ones, torch.arange(300).float(), "full"))
+    found = fft.convolve(torch.arange(4), torch.ones(2, dtype=torch.complex64))
+    same(found, fft.convolve(torch.arange(4).float(), torch.ones(2, dtype=torch.complex64)))
 
 
 @pytest.mark.parametrize("name", ["fft", "irfft", "hfft"])
@@ -132,6 +151,38 @@ def test_convolutions_have_the_bits_of_arrays() -> None:
     whole = fft.convolve(torch.arange(9), torch.arange(4, dtype=torch.int8))
     assert whole.dtype == torch.int64
     assert whole.tolist() == np.convolve(np.arange(9), np.arange(4)).tolist()
+
+
+@pytest.mark.parametrize("name", ["convolve", "correlate"])
+def test_whole_numbers_take_the_format_of_those_beside_them(name: str, default_dtype: Any) -> None:
+    function, large = getattr(fft, name), torch.tensor([(1 << 24) + 1])
+    for default in (torch.float32, torch.float64):
+        default_dtype(default)
+        for dtype in ("bfloat16", "float16", "float32", "float64", "complex32", "complex64", "complex128"):
+            one = torch.ones(1).to(getattr(torch, dtype))
+            wide = dtype in ("float64", "complex128")
+            for found in (function(large, one), function(one, large)):
+                assert str(found.dtype)[6:] == ("complex" if one.is_complex() else "float") + str(
+                    (64 if wide else 32) * (1 + one.is_complex())
+                )
+                assert found.real.item() == large.item() - (not wide)
+
+
+def test_unsigned_numbers_are_convolved_exactly() -> None:
+    for dtype in (torch.uint8, torch.uint16, torch.uint32, torch.uint64):
+        x, y = torch.tensor([3, 2, 5]).to(dtype), torch.tensor([200, 1]).to(dtype)
+        found = fft.convolve(x, y)
+        assert (found.dtype, found.tolist()) == (torch.int64, [600, 403, 1002, 5])
+    with pytest.raises(
+        ParameterError, match="x has 1 whole numbers up to 9,223,372,036,854,775,808, y 2 up to 200"
+    ):
+        fft.convolve(torch.tensor([1 << 63], dtype=torch.uint64), y)
+
+
+def test_complex32_is_convolved_in_float32() -> None:
+    z = drawn((9,), torch.complex32)
+    same(fft.convolve(z, z), fft.convolve(z.to(torch.complex64), z.to(torch.complex64)))
+    same(fft.correlate(z, torch.ones(3)), fft.correlate(z.to(torch.complex64), torch.ones(3)))
 
 
 # Derivatives
@@ -219,6 +270,48 @@ def test_lengths_may_be_symbols() -> None:
         same(function(x), fft.irfft(fft.rfft(x), n))
 
 
+@pytest.mark.parametrize("name", ["dct", "idst"])
+def test_a_length_that_is_a_symbol_becomes_a_number_for_cosine_tables(name: str) -> None:
+    function = getattr(fft, name)
+    torch._dynamo.reset()
+    traced = torch.compile(lambda x: function(x), fullgraph=True, backend="aot_eager", dynamic=True)
+    for n in (6, 7, 12):
+        x = drawn((n,), torch.float32)
+        same(traced(x), function(x))
+
+
+def exported(function: Any) -> Any:
+    """A program for rows of 4 numbers and more."""
+
+    class Module(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return function(x)
+
+    lengths = ({1: torch.export.Dim("n", min=4, max=100)},)
+    return torch.export.export(Module(), (drawn((3, 8), torch.float32),), dynamic_shapes=lengths).module()
+
+
+OF_ANY_LENGTH: list[Any] = [
+    fft.fft, fft.ifft, fft.rfft, fft.irfft, fft.hfft, fft.ihfft, lambda x: fft.fft(x, norm="ortho"),
+    lambda x: fft.irfft(fft.rfft(x), x.shape[-1]), lambda x: fft.irfft2(fft.rfft2(x)), lambda x: fft.fftshift(fft.fft(x)),
+]  # fmt: skip
+
+
+@pytest.mark.slow(3)
+@pytest.mark.parametrize("function", OF_ANY_LENGTH)
+def test_an_exported_program_takes_any_length(function: Any) -> None:
+    program = exported(function)
+    for n in (8, 12, 5):
+        x = drawn((3, n), torch.float32)
+        same(program(x), function(x))
+
+
+@pytest.mark.parametrize("function", [fft.dct, lambda x: fft.convolve(x, x)])
+def test_an_exported_program_has_a_length_of_cosine_transforms_and_convolutions(function: Any) -> None:
+    with pytest.raises(torch._dynamo.exc.UserError, match="specialized it to be a constant"):
+        exported(function)
+
+
 def test_an_exported_program_has_the_same_bits() -> None:
     class Module(torch.nn.Module):  # type: ignore[misc]
         def forward(self, x: Any) -> Any:
@@ -235,6 +328,37 @@ def test_vmap_is_a_batch() -> None:
     same(torch.func.vmap(lambda z: fft.fft(z, axis=0), in_dims=1, out_dims=1)(z), fft.fft(z, axis=0))
     jacobian = torch.func.jacrev(fft.dct)(x[0].double())
     assert torch.allclose(jacobian, torch.func.jacfwd(fft.dct)(x[0].double()))
+
+
+@pytest.mark.parametrize("name", ["dct", "idct", "dst", "idst"])
+def test_vmap_of_cosine_transforms_is_a_batch(name: str) -> None:
+    function, x = getattr(fft, name), drawn((3, 4, 10), torch.float32)
+    for type in (2, 3):
+        same(torch.func.vmap(partial(function, type=type))(x), function(x, type))
+    same(torch.func.vmap(lambda x: function(x, axis=0), in_dims=1)(x), function(x.movedim(1, 0), axis=1))
+
+
+@pytest.mark.parametrize("name", ["convolve", "correlate"])
+def test_vmap_of_convolutions_is_a_batch(name: str) -> None:
+    function, x, y = getattr(fft, name), drawn((3, 10), torch.float64), drawn((3, 4), torch.float64)
+    same(torch.func.vmap(function)(x, y), function(x, y))
+    same(
+        torch.func.vmap(lambda x: function(x, y[0]), in_dims=1)(x[:, :3].T.contiguous()),
+        function(x[:, :3], y[0]),
+    )
+    same(torch.func.vmap(lambda x: function(x, torch.tensor([1, 2])))(x), function(x, torch.tensor([1, 2])))
+
+
+def test_whole_numbers_nobody_sees_are_not_convolved() -> None:
+    x = torch.arange(6).reshape(2, 3)
+    message = r"x has whole numbers, whose magnitudes nobody sees in torch\.compile or torch\.func\.vmap, .* or give x\.double\(\)"
+    with pytest.raises(ParameterError, match=message):
+        torch.func.vmap(fft.convolve)(x, x)
+    with pytest.raises(torch._dynamo.exc.Unsupported, match=message):
+        compiled(fft.convolve)(x, x)
+    same(torch.compile(fft.convolve, backend="aot_eager")(x, x), fft.convolve(x, x), "outside of a graph")
+    with pytest.raises(ParameterError, match="y is on the meta device"):
+        fft.convolve(x, x.to("meta"))
 
 
 def test_fake_tensors_have_shapes_and_dtypes() -> None:
@@ -258,8 +382,9 @@ def test_fake_tensors_have_shapes_and_dtypes() -> None:
 def test_the_operator_is_one_by_pytorch_s_own_checks(kind: str, shape: tuple[int, ...]) -> None:
     for n in (8, 11):
         x = torch.randn(shape, generator=torch.Generator().manual_seed(0), requires_grad=True)
-        found = torch.library.opcheck(torch.ops.tcu.fft.default, (x, kind, n, 0.5))
+        found = torch.library.opcheck(torch.ops.tcu.fft.default, (x, kind, n, 0.5, "√n"))
         assert set(found.values()) == {"SUCCESS"}
+        same(torch.ops.tcu.fft(x, kind, n, 1.0, "n"), torch.ops.tcu.fft(x, kind, n, 1 / n))
 
 
 # What cannot be.
@@ -273,6 +398,7 @@ CALLS: list[tuple[Any, type[Exception], str]] = [
     (lambda: fft.fft(torch.ones(4, device="meta")), ParameterError, "x is on the meta device and holds no numbers"),
     (lambda: fft.fft(torch.ones(4), 0), ParameterError, "n=0: give a whole number from 1 on"),
     (lambda: torch.ops.tcu.fft(torch.ones(4, 2), "back", 4, 1.0), UnknownNameError, "unknown kind of transform 'back'"),
+    (lambda: torch.ops.tcu.fft(torch.ones(4, 2), "forward", 4, 1.0, "2"), UnknownNameError, "unknown divisor '2': available: 1, n, √n"),
     (lambda: torch.ops.tcu.fft(torch.ones(4), "forward", 4, 1.0), ShapeError, r"x has shape \(4,\): forward takes \(\.\.\., numbers, 2\)"),
     (lambda: torch.ops.tcu.fft(torch.ones(()), "from_real", 4, 1.0), ShapeError, r"x has shape \(\): from_real takes \(\.\.\., numbers\)"),
     (lambda: torch.ops.tcu.fft(torch.ones(4, 2), "forward", 0, 1.0), ParameterError, "n = 0: a transform has at least one number"),

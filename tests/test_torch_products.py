@@ -133,6 +133,36 @@ def test_vmap_is_one_product(in_dims: Any, a: Any, b: Any) -> None:
     torch.testing.assert_close(found, torch.func.vmap(torch.matmul, in_dims)(a, b))
 
 
+@pytest.mark.parametrize(("a", "b"), [each for each in SHAPES if 0 not in sum(each, ())])
+def test_gradients_come_in_batches(a: Any, b: Any) -> None:
+    inputs = numbers(*a), numbers(*b, seed=2)
+    found, expected = (
+        torch.autograd.functional.jacobian(function, inputs, vectorize=vectorize)
+        for function, vectorize in ((tcu.matmul, True), (torch.matmul, False))
+    )
+    torch.testing.assert_close(found, expected)
+
+
+def test_a_linear_layer_s_gradients_come_in_batches() -> None:
+    found, expected = (
+        torch.autograd.functional.jacobian(
+            function, (A[:2], BIAS[:, :4], BIAS[0, 0].expand(6)), vectorize=vectorize
+        )
+        for function, vectorize in ((linear, True), (torch.nn.functional.linear, False))
+    )
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(
+    "number", [np.float16(0.5), np.float32(0.5), np.float64(0.5), np.int8(2), np.int64(2)]
+)
+def test_numbers_of_numpy_are_numbers(number: Any) -> None:
+    same(
+        tcu.matmul(A[0], B[0], scale_a=number, scale_b=number, bias=number),
+        tcu.matmul(A[0], B[0], scale_a=number.item(), scale_b=number.item(), bias=number.item()),
+    )
+
+
 def test_torch_func() -> None:
     func = torch.func
     torch.testing.assert_close(
@@ -245,6 +275,11 @@ def test_out_takes_the_result() -> None:
         (lambda: tcu.matmul(A.numpy(), B), ParameterError, "a is a ndarray beside tensors"),
         (lambda: tcu.matmul(A, B, bias=BIAS[0].numpy()), ParameterError, "bias is a ndarray beside tensors"),
         (lambda: tcu.matmul(A, B, bias=BIAS[0].to("meta")), ParameterError, "a is on cpu, bias on meta: move both to one device"),
+        (lambda: tcu.matmul(A, B, bias=np.bool_(True)), ParameterError, "bias is a bool beside tensors: make it one, with torch.as_tensor"),
+        (lambda: linear(A.numpy(), B.numpy()), ParameterError, r"^x is a ndarray: make it a tensor, with torch\.as_tensor, or call tcu\.matmul\(x, weight\.T\)$"),
+        (lambda: linear(5, WEIGHT), ParameterError, "x is a int: make it a tensor"),
+        (lambda: linear(A, [1.0]), ParameterError, "weight is a list: make it a tensor"),
+        (lambda: linear(A, B), ShapeError, r"^weight has shape \(6, 4, 5\): give \(N, K\), or call tcu\.matmul\(x, weight\.mT\)$"),
         (lambda: tcu.matmul(A, A), ShapeError, "a needs as many columns as b has rows"),
         (lambda: tcu.matmul(A, B.float()), DtypeError, "does not compute binary64 · tf32"),
         (lambda: tcu.matmul(A.to_sparse(), B), DtypeError, "a is a torch.sparse_coo tensor: make it dense"),

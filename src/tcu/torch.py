@@ -8,6 +8,7 @@ Import this where operators are named before that, or where a program that
 from __future__ import annotations
 
 from tcu.surfaces.torch import fft as _fft
+from tcu.surfaces.torch import polyval as _polyval
 from tcu.surfaces.torch import run as _run
 from tcu.surfaces.torch.matmul import linear as linear
 from tcu.surfaces.torch.reproducible import reproducible as reproducible
@@ -15,4 +16,4 @@ from tcu.surfaces.torch.reproducible import set_reproducible as set_reproducible
 
 __all__ = ["linear", "reproducible", "set_reproducible"]
 
-del _fft, _run
+del _fft, _polyval, _run

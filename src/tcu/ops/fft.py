@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -10,11 +11,16 @@ from tcu.errors import DtypeError
 from tcu.formats.format import Format, format_of
 from tcu.plan.fft import FftPlan, Storage, fft_plan
 
-__all__ = ["KINDS", "FftCall", "Kind", "complex_dtype", "plan_of", "real_format", "result_shape"]
+__all__ = [
+    "DIVISORS", "KINDS", "Divisor", "FftCall", "Kind", "complex_dtype", "inverse_of", "plan_of", "real_format", "result_shape",
+]  # fmt: skip
 
 Kind = Literal["forward", "inverse", "from_real", "to_real"]
 """Σ x[j]·exp(∓2πijk/n) of complex or real numbers; the first n//2 + 1 numbers of it, of real ones; and n real numbers from these."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
+Divisor = Literal["1", "n", "√n"]
+"""Of a transform's results; a graph's operator keeps it as such, as a number would fix n."""
+DIVISORS: tuple[Divisor, ...] = get_args(Divisor)
 
 
 class FftCall(NamedTuple):
@@ -46,6 +52,11 @@ class FftCall(NamedTuple):
         return self.kind != "to_real" and (
             self.pairs or str(self.x.dtype).removeprefix("torch.") == "float16"
         )
+
+
+def inverse_of(divisor: Divisor, n: int) -> float:
+    """What results of transforms of n numbers are multiplied by."""
+    return 1.0 if divisor == "1" else 1 / n if divisor == "n" else 1 / math.sqrt(n)
 
 
 def real_format(dtype: np.dtype[Any]) -> Format:

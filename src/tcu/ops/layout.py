@@ -120,6 +120,8 @@ def row_axis(layout: Layout, ndim: int) -> int:
         raise ParameterError(
             f"axis={given!r}: give a whole number, the axis whose rows are mapped, such as -1"
         )
+    if not ndim:
+        raise ParameterError("x is one number without an axis: give a line of it, with x.reshape(1)")
     return axis_number(number, ndim)
 
 

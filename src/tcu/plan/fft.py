@@ -14,7 +14,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tcu.errors import ParameterError
+from tcu.errors import ParameterError, unknown_name
+from tcu.formats.array import whole_number
 from tcu.plan.butterflies import LENGTHS, butterfly
 from tcu.plan.roots import roots_at, unit_roots
 from tcu.plan.version import VERSIONS
@@ -117,12 +118,18 @@ class FftPlan:
         return f"fft {self.length} = {ways} in {self.work}{stored}"
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024, typed=True)
 def fft_plan(n: int, storage: Storage) -> FftPlan:
     """The plan of transforms of n numbers whose parts are stored in that format.
 
-    Raises ParameterError for n above 2^31.
+    Raises ParameterError for n that is no whole number from 1 to 2^31, UnknownNameError for another format.
     """
+    length = whole_number(n)
+    if length is None or length < 1:
+        raise ParameterError(f"n={n!r}: give a whole number from 1 on")
+    if storage not in _AT_ONCE:
+        raise unknown_name("format of a transform", storage, _AT_ONCE)
+    n = length
     if n > LONGEST:
         raise ParameterError(f"a transform of {n:,} numbers: give at most 2^31; cut them into several")
     work: Literal["binary32", "binary64"] = "binary64" if storage == "binary64" else "binary32"

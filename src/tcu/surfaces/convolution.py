@@ -12,8 +12,8 @@ from tcu.formats.tensor import is_tensor
 from tcu.ops.fft import complex_dtype, real_format
 from tcu.plan.fft import convolution_length
 from tcu.surfaces.fft import error_bound
-from tcu.surfaces.fft_arrays import axis_of, conjugate, namespace, taken, transformed
-from tcu.surfaces.one_library import cast, is_whole, of_one_library
+from tcu.surfaces.fft_arrays import axis_of, conjugate, taken, tensors, transformed
+from tcu.surfaces.one_library import cast, is_whole, moved, namespace, of_one_library
 
 __all__ = ["convolve", "correlate"]
 
@@ -37,7 +37,8 @@ def convolve(x: Any, y: Any, mode: Mode = "full", axis: int = -1) -> Any:
     ----------
     x, y:
         Arrays of NumPy, PyTorch (with gradients) or on a GPU, both of one library; a line, or several that broadcast.  Numbers of 16 bits
-        are computed in float32, which the result is then.
+        are computed in float32, which the result is then.  Whole numbers beside others count as float64, those of tensors
+        as the others' format, as PyTorch promotes them.
     mode:
         As in ``numpy.convolve``: "full": all n + m - 1 numbers; "same": the middle max(n, m) of them; "valid": those to
         which all of the shorter one contributes.
@@ -48,7 +49,7 @@ def convolve(x: Any, y: Any, mode: Mode = "full", axis: int = -1) -> Any:
     ------
     DtypeError, ShapeError, ParameterError:
         Formats that are not transformed; shapes that do not broadcast; nothing along
-        the axis; whole numbers for which exactness is not proved.
+        the axis; whole numbers for which exactness is not proved, or whose magnitudes nobody sees, in a vmap or a graph.
 
     Examples
     --------
@@ -82,7 +83,7 @@ def _run(x: Any, y: Any, mode: Any, axis: Any, *, mirrored: bool) -> Any:
     xp = namespace(x)
     whole = is_whole(x) and is_whole(y)
     place = axis_of(axis, max(x.ndim, y.ndim))
-    x, y = (xp.moveaxis(each, 0 if each.ndim == 1 else axis_of(axis, each.ndim), -1) for each in (x, y))
+    x, y = (moved(each, 0 if each.ndim == 1 else axis_of(axis, each.ndim), -1) for each in (x, y))
     if not (x.shape[-1] and y.shape[-1]):
         raise ShapeError(
             f"x has {x.shape[-1]} numbers along the axis, y {y.shape[-1]}: give at least one of each"
@@ -96,20 +97,35 @@ def _run(x: Any, y: Any, mode: Any, axis: Any, *, mirrored: bool) -> Any:
     counts = x.shape[-1], y.shape[-1]
     n = _length(sum(counts) - 1)
     if whole:
-        _check_exact(counts, (_magnitude(x), _magnitude(y)), n)
+        _check_exact(counts, (_magnitude(x, "x"), _magnitude(y, "y")), n)
         x, y = cast(x, "float64"), cast(y, "float64")
-    x, y = _alike(taken(x, wide=True), taken(y, wide=True))
+    x, y = _alike(*_taken(x, y))
     if mirrored:
         y = xp.flip(conjugate(y) if "complex" in str(y.dtype) else y, (-1,))
     full = _product(xp, x, y, n)
     if whole:
         full = cast(xp.round(full), "int64")
     start, length = _part(mode, *counts, mirrored)
-    return xp.moveaxis(full[..., start : start + length], -1, place)
+    return moved(full[..., start : start + length], -1, place)
+
+
+def _taken(x: Any, y: Any) -> tuple[Any, Any]:
+    """Both in formats that are transformed; a tensor of whole numbers in the other's, as PyTorch promotes it."""
+    if is_tensor(x) and is_whole(x) != is_whole(y):
+        if is_whole(y):
+            second, first = _taken(y, x)
+            return first, second
+        y = taken(y, wide=True)
+        x = cast(x, real_format(np.dtype(_name(y))).dtype.name)
+    return taken(x, wide=True), taken(y, wide=True)
+
+
+def _name(x: Any) -> str:
+    return str(x.dtype).removeprefix("torch.")
 
 
 def _alike(x: Any, y: Any) -> tuple[Any, Any]:
-    names = [str(each.dtype).removeprefix("torch.") for each in (x, y)]
+    names = [_name(each) for each in (x, y)]
     wide = any(name in ("float64", "complex128") for name in names)
     if any("complex" in name for name in names):
         name = "complex128" if wide else "complex64"
@@ -132,10 +148,10 @@ def _product(xp: Any, x: Any, y: Any, n: int) -> Any:
     if "complex" in str(x.dtype):
         a, b = (transformed(each, "forward", n, each.ndim - 1) for each in (x, y))
         z = _times(xp, a, b)
-        return _joined(xp, transformed(z, "inverse", n, z.ndim - 2, 1 / n, pairs=True))
+        return _joined(xp, transformed(z, "inverse", n, z.ndim - 2, "n", pairs=True))
     a, b = (transformed(each, "from_real", n, each.ndim - 1) for each in (x, y))
     z = _times(xp, a, b)
-    return transformed(z, "to_real", n, z.ndim - 2, 1 / n, pairs=True)
+    return transformed(z, "to_real", n, z.ndim - 2, "n", pairs=True)
 
 
 def _times(xp: Any, a: Any, b: Any) -> Any:
@@ -158,8 +174,10 @@ def _part(mode: str, n: int, m: int, mirrored: bool) -> tuple[int, int]:
     return (n // 2 if mirrored and n < m else (short - 1) // 2), long
 
 
-def _magnitude(x: Any) -> int:
-    return max(int(x.max()), -int(x.min())) if math.prod(x.shape) else 0
+def _magnitude(x: Any, name: str) -> int:
+    if not math.prod(x.shape):
+        return 0
+    return tensors().magnitude(x, name) if is_tensor(x) else max(int(x.max()), -int(x.min()))
 
 
 def _check_exact(counts: tuple[int, int], largest: tuple[int, int], n: int) -> None:

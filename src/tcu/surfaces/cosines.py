@@ -6,6 +6,7 @@ numbers, each rounded on its own: libraries multiply complex numbers with FMAs o
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Literal
 
 import numpy as np
@@ -13,18 +14,17 @@ import numpy as np
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats.array import is_dask
 from tcu.formats.tensor import is_tensor
-from tcu.ops.fft import real_format
 from tcu.surfaces.cosine_tables import tables
 from tcu.surfaces.fft_arrays import (
     axis_of,
     check_norm,
     dask_arrays,
     length_of,
-    namespace,
     taken,
     tensors,
     transformed,
 )
+from tcu.surfaces.one_library import moved, namespace
 
 __all__ = ["dct", "dst", "idct", "idst"]
 
@@ -113,13 +113,12 @@ def _run(x: Any, type: Any, n: Any, axis: Any, norm: Any, *, sine: bool, inverse
     if "complex" in str(x.dtype):
         raise DtypeError(f"x has dtype {x.dtype}: transform x.real and x.imag one after the other")
     place = axis_of(axis, x.ndim)
-    length = length_of(n, x.shape[place], place)
+    length = operator.index(length_of(n, x.shape[place], place))  # there are tables of no graph's symbol
     # The inverse of type 2 is type 3 over 2n, and the other way round.
     kind = type if not inverse else 5 - type
     over = inverse == (norm != "forward")
     scale = "ortho" if norm == "ortho" else "over" if over else "none"
     if is_dask(x):
-        real_format(x.dtype)
         return dask_arrays().mapped(
             _along, x, place, length, x.dtype, n=length, place=place, kind=kind, scale=scale, sine=sine
         )
@@ -128,7 +127,7 @@ def _run(x: Any, type: Any, n: Any, axis: Any, norm: Any, *, sine: bool, inverse
 
 def _along(x: Any, n: int, place: int, kind: int, scale: str, sine: bool) -> Any:
     xp = namespace(x)
-    x = _fitted(xp, xp.moveaxis(x, place, -1), n)
+    x = _fitted(xp, moved(x, place, -1), n)
     signs, weights, cosines, sines = _beside(x, n, kind, scale)
     if kind == 2:
         # The sine transform is that of numbers with signs in turns, in the other order.
@@ -137,7 +136,7 @@ def _along(x: Any, n: int, place: int, kind: int, scale: str, sine: bool) -> Any
     else:
         y = _third(xp, (xp.flip(x, (-1,)) if sine else x) * weights, n, cosines, sines)
         y = y * signs if sine else y
-    return xp.moveaxis(y, -1, place)
+    return moved(y, -1, place)
 
 
 def _fitted(xp: Any, x: Any, n: int) -> Any:
@@ -145,7 +144,7 @@ def _fitted(xp: Any, x: Any, n: int) -> Any:
     there = x.shape[-1]
     if there >= n:
         return x[..., :n]
-    zero = xp.zeros_like(x[..., :1])
+    zero = xp.zeros_like(x[..., :1] if there else x.sum(-1, keepdims=True))
     return xp.concatenate((x, xp.broadcast_to(zero, (*x.shape[:-1], n - there))), -1)
 
 

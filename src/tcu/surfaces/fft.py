@@ -8,13 +8,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tcu.errors import ParameterError, ShapeError
+from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.array import is_dask, lives_on_gpu, whole_number
 from tcu.formats.tensor import is_tensor
 from tcu.model.fft import error_of
 from tcu.ops.fft import KINDS, FftCall, Kind, plan_of, real_format
-from tcu.ops.layout import axis_number
-from tcu.surfaces.fft_arrays import axis_of, conjugate, factor_of, length_of, namespace, taken, transformed
+from tcu.surfaces.fft_arrays import axis_of, conjugate, divisor_of, length_of, taken, transformed
+from tcu.surfaces.one_library import namespace
 
 __all__ = [
     "error_bound", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
@@ -104,15 +104,17 @@ def _complex(x: Any, n: Any, axis: Any, norm: Any, pairs: bool, *, inverse: bool
     shape = x.shape[:-1] if pairs else x.shape
     place = axis_of(axis, len(shape))
     length = length_of(n, shape[place], place)
-    factor = factor_of(norm, length, inverse=inverse)
-    return transformed(x, "inverse" if inverse else "forward", length, place, factor, pairs=pairs)
+    divisor = divisor_of(norm, inverse=inverse)
+    return transformed(x, "inverse" if inverse else "forward", length, place, divisor, pairs=pairs)
 
 
 def rfft(x: Any, n: int | None = None, axis: int = -1, norm: Norm = None) -> Any:
     """The first n//2 + 1 numbers of :func:`fft` of real numbers, of which the others are the mirror image.
 
     An even n takes half the time of :func:`fft`: the plan is that of n/2 complex
-    numbers.  The parameters are those of :func:`fft`.
+    numbers, the even and the odd ones.  It makes twice the results, and twice the transforms of both, before it halves
+    them: where a part of these is from 2^127 on (float64: 2^1023), half of what overflows, results are inf or NaN, which
+    those of :func:`fft` may not be.  The parameters are those of :func:`fft`.
 
     Examples
     --------
@@ -123,7 +125,7 @@ def rfft(x: Any, n: int | None = None, axis: int = -1, norm: Norm = None) -> Any
     x = taken(x, real="rfft")
     place = axis_of(axis, x.ndim)
     length = length_of(n, x.shape[place], place)
-    return transformed(x, "from_real", length, place, factor_of(norm, length, inverse=False))
+    return transformed(x, "from_real", length, place, divisor_of(norm, inverse=False))
 
 
 def irfft(x: Any, n: int | None = None, axis: int = -1, norm: Norm = None) -> Any:
@@ -143,7 +145,7 @@ def irfft(x: Any, n: int | None = None, axis: int = -1, norm: Norm = None) -> An
     x = taken(x)
     place = axis_of(axis, x.ndim)
     length = length_of(n, 2 * (x.shape[place] - 1), place)
-    return transformed(x, "to_real", length, place, factor_of(norm, length, inverse=True))
+    return transformed(x, "to_real", length, place, divisor_of(norm, inverse=True))
 
 
 def hfft(x: Any, n: int | None = None, axis: int = -1, norm: Norm = None) -> Any:
@@ -319,10 +321,17 @@ def irfftn(x: Any, s: Sequence[int] | None = None, axes: Axes | None = None, nor
 def _lengths(shape: Sequence[int], s: Any, axes: Any, *, real: bool = False) -> list[tuple[int, int]]:
     """(length, axis from 0 on) of each transform; ``real``: the last one makes real numbers of half as many."""
     ndim = len(shape)
-    if axes is None:
-        axes = range(ndim) if s is None else range(ndim - len(s), ndim)
-    places = [axis_of(each, ndim) for each in axes]
-    lengths = [None] * len(places) if s is None else list(s)
+    lengths = None if s is None else _listed(s, "s")
+    if axes is not None:
+        places = [axis_of(each, ndim) for each in _listed(axes, "axes")]
+    elif lengths is None:
+        places = list(range(ndim))
+    elif len(lengths) <= ndim:
+        places = list(range(ndim - len(lengths), ndim))
+    else:
+        raise ShapeError(f"s has {len(lengths)} lengths, x {ndim} axes: give at most one for each axis")
+    if lengths is None:
+        lengths = [None] * len(places)
     if len(lengths) != len(places):
         raise ShapeError(f"s has {len(lengths)} lengths, axes {len(places)}: give a length for each axis")
     lengths = [shape[at] if each == -1 else each for each, at in zip(lengths, places, strict=True)]
@@ -331,6 +340,13 @@ def _lengths(shape: Sequence[int], s: Any, axes: Any, *, real: bool = False) -> 
         last = real and number + 1 == len(places)
         found.append((length_of(n, 2 * (shape[axis] - 1) if last else shape[axis], axis, "s"), axis))
     return found
+
+
+def _listed(given: Any, name: str) -> list[Any]:
+    try:
+        return list(given)
+    except TypeError:
+        raise ParameterError(f"{name}={given!r}: give a list of whole numbers, one for each axis") from None
 
 
 def _at_least_one(found: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -372,7 +388,7 @@ def _rolled(x: Any, axes: Any, by: Any) -> Any:
         axes = range(x.ndim)
     elif whole_number(axes) is not None:
         axes = (axes,)
-    places = tuple(axis_number(each, x.ndim) for each in axes)
+    places = tuple(axis_of(each, x.ndim) for each in _listed(axes, "axes"))
     return namespace(x).roll(x, tuple(by(x.shape[each]) for each in places), places) if places else x
 
 
@@ -385,10 +401,10 @@ def fftfreq(n: int, d: float = 1.0) -> npt.NDArray[np.float64]:
     >>> tcu.fft.fftfreq(4, 0.5)
     array([ 0. ,  0.5, -1. , -0.5])
     """
-    length = length_of(n, 0, 0)
+    length, step = _step(n, d)
     number = np.arange(length)
     number[(length + 1) // 2 :] -= length
-    return np.float64(1 / (length * d)) * number
+    return step * number
 
 
 def rfftfreq(n: int, d: float = 1.0) -> npt.NDArray[np.float64]:
@@ -400,8 +416,19 @@ def rfftfreq(n: int, d: float = 1.0) -> npt.NDArray[np.float64]:
     >>> tcu.fft.rfftfreq(4, 0.5)
     array([0. , 0.5, 1. ])
     """
+    length, step = _step(n, d)
+    return step * np.arange(length // 2 + 1)
+
+
+def _step(n: Any, d: Any) -> tuple[int, np.float64]:
+    """(the length, how far frequencies are apart)"""
     length = length_of(n, 0, 0)
-    return np.float64(1 / (length * d)) * np.arange(length // 2 + 1)
+    try:
+        if d != 0:
+            return length, np.float64(1 / (length * d))
+    except (TypeError, ValueError):
+        pass
+    raise ParameterError(f"d={d!r}: give a number other than 0, how far samples are apart")
 
 
 def error_bound(
@@ -446,8 +473,7 @@ def error_bound(
     if kind not in KINDS:
         raise ParameterError(f"kind={kind!r}: choose one of {', '.join(KINDS)}")
     length = length_of(n, 0, 0)
-    name = str(dtype).removeprefix("torch.") if "torch" in str(dtype) else np.dtype(dtype).name
-    real = real_format(np.dtype({"complex32": "float16"}.get(name, name)))
+    real = real_format(_dtype_of(dtype))
     plan = plan_of(FftCall(None, kind, length, 0), real)
     u = 2.0**-53 if plan.work == "binary64" else 2.0**-24
     total = error_of(plan)
@@ -459,3 +485,14 @@ def error_bound(
     for each in own:
         total += each + total * each
     return total * (1 + 2.0**-10)
+
+
+def _dtype_of(given: Any) -> np.dtype[Any]:
+    """Of NumPy, whose parts are as wide; raises DtypeError for what names none."""
+    name = str(given).removeprefix("torch.") if type(given).__module__ == "torch" else given
+    try:
+        if name is not None:
+            return np.dtype("float16" if str(name) == "complex32" else name)
+    except TypeError:
+        pass
+    raise DtypeError(f"dtype={given!r}: give float16, float32, complex64, float64 or complex128")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ from tcu.engines import engine_of
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.array import is_dask, lives_on_gpu, numpy_array, whole_number
 from tcu.formats.tensor import is_tensor
-from tcu.ops.fft import FftCall, Kind
+from tcu.ops.fft import Divisor, FftCall, Kind, inverse_of, real_format
 from tcu.ops.layout import Along, row_axis
 
 __all__ = [
@@ -20,9 +18,8 @@ __all__ = [
     "check_norm",
     "conjugate",
     "dask_arrays",
-    "factor_of",
+    "divisor_of",
     "length_of",
-    "namespace",
     "taken",
     "tensors",
     "transformed",
@@ -33,11 +30,11 @@ _WIDENED = ("float16", "bfloat16")
 """Which NumPy has no complex numbers of."""
 
 
-def transformed(x: Any, kind: Kind, n: int, axis: int, factor: float = 1.0, *, pairs: bool = False) -> Any:
+def transformed(x: Any, kind: Kind, n: int, axis: int, divisor: Divisor = "1", *, pairs: bool = False) -> Any:
     """The transforms along an axis of an array that was :func:`taken`, in the array's library."""
-    call = FftCall(x, kind, n, axis, factor, pairs)
     if is_tensor(x):
-        return tensors().run(call)
+        return tensors().run(FftCall(x, kind, n, axis, pairs=pairs), divisor)
+    call = FftCall(x, kind, n, axis, inverse_of(divisor, n), pairs)
     if is_dask(x):
         return dask_arrays().run(call)
     if kind == "to_real" and not pairs and lives_on_gpu(x):
@@ -79,6 +76,7 @@ def taken(x: Any, *, real: str = "", pairs: bool = False, wide: bool = False) ->
             x = x.astype(np.float64)
         elif name in _WIDENED and not (pairs and name == "float16"):
             x = x.astype(np.float32)
+        real_format(np.dtype(x.dtype))
     if (real or pairs) and "complex" in str(x.dtype):
         advice = (
             f"{real} takes real numbers: give x.real, or use fft"
@@ -104,7 +102,8 @@ def length_of(n: Any, there: int, axis: int, name: str = "n") -> int:
         if there < 1:
             raise ParameterError(f"axis {axis} has no number that is transformed: give {name}, from 1 on")
         return there
-    number = n if type(n) is int else whole_number(n)  # of a graph's symbols, each is an int there
+    # A graph's symbol is an int in torch.compile, and in torch.export a class of its own.
+    number = n if type(n) is int or type(n).__name__ == "SymInt" else whole_number(n)
     if number is None or number < 1:
         raise ParameterError(f"{name}={n!r}: give a whole number from 1 on")
     return number
@@ -116,25 +115,12 @@ def check_norm(norm: Any) -> None:
         raise ParameterError(f"norm={norm!r}: choose 'backward', 'ortho' or 'forward'")
 
 
-def factor_of(norm: Any, n: int, *, inverse: bool) -> float:
-    """What the results of a transform are multiplied by.  Raises ParameterError."""
+def divisor_of(norm: Any, *, inverse: bool) -> Divisor:
+    """What the results of a transform are divided by.  Raises ParameterError."""
     check_norm(norm)
     if norm == "ortho":
-        return 1 / math.sqrt(n)
-    return 1 / n if inverse == (norm != "forward") else 1.0
-
-
-def namespace(x: Any) -> Any:
-    """The functions of an array's library, by the names that NumPy and PyTorch share."""
-    if is_tensor(x):
-        return sys.modules["torch"]
-    if is_dask(x):
-        return sys.modules["dask.array"]
-    if isinstance(x, np.ndarray):
-        return np
-    if hasattr(x, "__array_namespace__"):
-        return x.__array_namespace__()
-    return sys.modules[type(x).__module__.partition(".")[0]]
+        return "√n"
+    return "n" if inverse == (norm != "forward") else "1"
 
 
 def conjugate(x: Any) -> Any:

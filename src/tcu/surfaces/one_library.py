@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tcu.errors import ParameterError
-from tcu.formats.array import check_in_memory, lives_on_gpu, numpy_array
+from tcu.formats.array import check_in_memory, is_dask, lives_on_gpu, numpy_array
 from tcu.formats.tensor import is_tensor
 
-__all__ = ["as_array", "cast", "is_whole", "library_of", "of_one_library"]
+__all__ = ["as_array", "cast", "is_whole", "library_of", "moved", "namespace", "of_one_library"]
 
 
 def library_of(arrays: Mapping[str, Any], mixed: str) -> Any:
@@ -63,3 +63,21 @@ def is_whole(x: Any) -> bool:
 def cast(x: Any, name: str) -> Any:
     """The array in another dtype, of a name that NumPy and PyTorch share; itself if it has that already."""
     return x.to(getattr(sys.modules["torch"], name)) if is_tensor(x) else x.astype(name, copy=False)
+
+
+def namespace(x: Any) -> Any:
+    """The functions of an array's library, by the names that NumPy and PyTorch share."""
+    if is_tensor(x):
+        return sys.modules["torch"]
+    if is_dask(x):
+        return sys.modules["dask.array"]
+    if isinstance(x, np.ndarray):
+        return np
+    if hasattr(x, "__array_namespace__"):
+        return x.__array_namespace__()
+    return sys.modules[type(x).__module__.partition(".")[0]]
+
+
+def moved(x: Any, source: int, place: int) -> Any:
+    """An axis to another place; of tensors by the one of PyTorch's two names that a vmap knows."""
+    return x.movedim(source, place) if is_tensor(x) else namespace(x).moveaxis(x, source, place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,9 @@ import numpy.typing as npt
 
 from tcu.engines import engine_of
 from tcu.errors import DtypeError, ShapeError
-from tcu.formats.array import in_host_memory, lives_on_gpu
+from tcu.formats.array import in_host_memory
 from tcu.formats.format import format_of
-from tcu.formats.tensor import check_data, check_dense, check_no_gradient, is_tensor, plain_view, tensor_of
+from tcu.formats.tensor import check_data, check_dense, check_no_gradient, is_tensor, plain_view
 from tcu.plan.polyval import polyval_error_bound as plan_bound
 from tcu.surfaces.one_library import cast, is_whole, of_one_library
 
@@ -23,7 +24,8 @@ _DTYPES = ("float32", "float64")
 def polyval(x: Any, c: Any) -> Any:
     """c[0] + c[1]·x + c[2]·x² + ... at every point x, with the same bits on every CPU and every GPU.
 
-    The conventions are those of ``numpy.polynomial.polynomial.polyval``.  Each value depends on its point and its polynomial
+    The conventions are those of ``numpy.polynomial.polynomial.polyval``, which adds 0·x, NaN where x is inf or NaN.  Here a
+    single coefficient is its own value even there, and at inf the sum of others what Horner's rule makes of them.  Each value depends on its point and its polynomial
     alone: Horner's rule by fused multiply-adds, or of 576 and more coefficients of float64 chains of the unit's MMAs, which
     from 4,096 on take half of Horner's time on an H100 (:mod:`tcu.plan.polyval` says every operation).
 
@@ -54,10 +56,11 @@ def polyval(x: Any, c: Any) -> Any:
     array([ 1.75, 13.  ])
     """
     x, c = _operands(x, c)
-    engine = engine_of((x, c))
-    if is_tensor(x) and not (lives_on_gpu(x) or lives_on_gpu(c)):
-        return tensor_of(engine.polyval(plain_view(x, "x"), plain_view(c, "c")))
-    return engine.polyval(x, c)
+    if is_tensor(x):
+        from tcu.surfaces.torch.polyval import run  # registers an operator, which imports PyTorch
+
+        return run(x, c)
+    return engine_of((x, c)).polyval(x, c)
 
 
 def polyval_error_bound(x: npt.ArrayLike, c: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -96,8 +99,9 @@ def _operands(x: Any, c: Any) -> tuple[Any, Any]:
 
 def _of_format(name: str, array: Any) -> Any:
     if is_tensor(array):
-        check_data(array, name)
-        check_dense(array, name, "take")
+        if not _in_graph():
+            check_data(array, name)
+            check_dense(array, name, "take")
         check_no_gradient(array, name, "tcu.polyval")
     dtype = _name(array)
     if dtype in _DTYPES:
@@ -106,6 +110,10 @@ def _of_format(name: str, array: Any) -> Any:
     if is_whole(array):
         return cast(array, "float64")
     raise DtypeError(f"{name} has dtype {dtype}: polynomials are of float32 or float64")
+
+
+def _in_graph() -> bool:
+    return bool(sys.modules["torch"].compiler.is_dynamo_compiling())
 
 
 def _name(array: Any) -> str:

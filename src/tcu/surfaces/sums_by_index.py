@@ -24,7 +24,7 @@ from tcu.ops.layout import axis_number
 from tcu.ops.result import check_dtype, check_out, put, result_format
 from tcu.surfaces import functions, one_library
 from tcu.surfaces.call import put_tensor, tensors
-from tcu.surfaces.one_library import as_array
+from tcu.surfaces.one_library import as_array, moved
 
 __all__ = [
     "by_index",
@@ -74,7 +74,7 @@ def by_index(
         dtype = rounded_to(x, dtype)
     function: Callable[..., Any] = functions.segment_fmean if mean else functions.segment_fsum
     factors = None
-    rows = _moved(x, axis, 0)
+    rows = moved(x, axis, 0)
     wide = () if weights is None or kernels else (dtype_name(x), dtype_name(as_array(weights, "weights")))
     if "float64" in wide:
         function = functions.segment_fdot
@@ -112,10 +112,6 @@ def library_of(x: Any, index: Any, what: str = "index") -> Any:
     if library is not np and x.device != index.device:
         raise ParameterError(f"x is on {x.device}, {what} on {index.device}: move both to one device")
     return library
-
-
-def _moved(x: Any, source: int, place: int) -> Any:
-    return x.movedim(source, place) if is_tensor(x) else np.moveaxis(x, source, place)
 
 
 def whole_size(size: Any) -> int:
@@ -216,9 +212,9 @@ def _factors(x: Any, weights: Any, axis: int, wide: bool) -> tuple[Any, Any]:
         raise ParameterError("weights are of another library than x: give both arrays of one")
     weights = as_array(weights, "weights")
     check_weights(x, weights, axis, wide)
-    rows = _moved(x, axis, 0)
+    rows = moved(x, axis, 0)
     if weights.ndim == x.ndim:
-        factors = _moved(weights, axis, 0)
+        factors = moved(weights, axis, 0)
     else:
         factors = weights.reshape(-1, *(1,) * (x.ndim - 1))
     return _cast(rows, "float64"), _cast(factors, "float64")
@@ -244,7 +240,7 @@ def _with(library: Any, rows: Any, places: Any, initial: Any, axis: int, size: i
     first, second = dtype_name(rows), dtype_name(initial)
     shape = tuple(rows.shape[1:])
     check_initial(rows, initial, (*shape[:axis], size, *shape[axis:]), axis)
-    given = _moved(initial, axis, 0)
+    given = moved(initial, axis, 0)
     if first != second:
         wide = "int64" if is_integer(rows) else "float64" if "float64" in (first, second) else "float32"
         rows, given = _cast(rows, wide), _cast(given, wide)
@@ -329,7 +325,7 @@ def too_large(slot: int) -> InvalidOperationError:
 
 def _placed(result: Any, axis: int, out: Any) -> Any:
     """The result with the slots' axis where the index's was, in ``out`` if there is one."""
-    result = _moved(result, 0, axis)
+    result = moved(result, 0, axis)
     if out is None:
         return result.contiguous() if is_tensor(result) else np.ascontiguousarray(result)
     if is_tensor(result):

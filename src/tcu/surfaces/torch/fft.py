@@ -14,12 +14,13 @@ import torch
 from tcu.engines import host, load_cuda
 from tcu.errors import DtypeError, ParameterError, ShapeError, unknown_name
 from tcu.formats.tensor import check_data, check_dense, check_memory, tensor_of
-from tcu.ops.fft import KINDS, FftCall
+from tcu.ops.fft import DIVISORS, KINDS, Divisor, FftCall, inverse_of
 from tcu.surfaces.cosine_tables import tables
-from tcu.surfaces.torch.watch import constant, in_graph, is_watched, recorder
+from tcu.surfaces.torch.watch import constant, in_graph, is_watched, is_wrapped, recorder
 
-__all__ = ["cosine_tables", "run", "taken"]
+__all__ = ["cosine_tables", "magnitude", "run", "taken"]
 
+_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 _FORMATS = (torch.float16, torch.float32, torch.float64)
 
 
@@ -35,18 +36,44 @@ def taken(x: Any, wide: bool) -> Any:
             )
     if x.dtype == torch.bfloat16 or (wide and x.dtype == torch.float16):
         return x.to(torch.float32)
+    if wide and x.dtype == torch.complex32:
+        return x.to(torch.complex64)
     if x.is_complex() or x.dtype in _FORMATS:
         return x
     if x.is_floating_point():
         raise DtypeError(f"x has dtype {x.dtype}: convert it first, with x.to(torch.float32)")
-    return x.to(torch.get_default_dtype())
+    default = torch.get_default_dtype()
+    narrow = default == torch.bfloat16 or (wide and default == torch.float16)
+    return x.to(torch.float32 if narrow else default)
 
 
-def run(call: FftCall) -> Any:
-    """The result of a call with a tensor that was :func:`taken`."""
+def magnitude(x: Any, name: str) -> int:
+    """The largest of whole numbers, of which there are some, without its sign.  Raises ParameterError where nobody sees them."""
+    if in_graph():
+        raise _unseen(name)
+    check_data(x, name)
+    if x.dtype in _UNSIGNED:  # which have no maximum; from 2^53 on nothing is proved to be exact
+        x = x.to(torch.float64)
+    try:
+        return max(int(x.max()), -int(x.min()))
+    except RuntimeError:
+        if is_wrapped(x):
+            raise _unseen(name) from None
+        raise
+
+
+def _unseen(name: str) -> ParameterError:
+    return ParameterError(
+        f"{name} has whole numbers, whose magnitudes nobody sees in torch.compile or torch.func.vmap, and exactness is "
+        f"proved from these: call outside of it, or give {name}.double() for a result that is rounded"
+    )
+
+
+def run(call: FftCall, divisor: Divisor) -> Any:
+    """The result of a call with a tensor that was :func:`taken`, divided."""
     if in_graph() or is_watched(call.x, call.x):
-        return _recorded(call)
-    return _executed(call)
+        return _recorded(call, divisor)
+    return _executed(call._replace(factor=inverse_of(divisor, call.n)))
 
 
 def _executed(call: FftCall) -> Any:
@@ -79,15 +106,15 @@ def _as_complex(x: Any) -> Any:
     return x if x.is_complex() else torch.view_as_complex(x)
 
 
-def _recorded(call: FftCall) -> Any:
+def _recorded(call: FftCall, divisor: Divisor) -> Any:
     """By the operator, which others watch."""
     x, kind, n, axis, factor, pairs = call
     if kind == "from_real":
-        result = _record()(x.movedim(axis, -1), kind, n, factor)
+        result = _record()(x.movedim(axis, -1), kind, n, factor, divisor)
         return torch.view_as_complex(result).movedim(-1, axis)
     if not pairs:
         x = _as_pairs(x)
-    result = _record()(x.movedim(axis, -2), kind, n, factor)
+    result = _record()(x.movedim(axis, -2), kind, n, factor, divisor)
     if kind == "to_real":
         return result.movedim(-1, axis)
     return result.movedim(-2, axis) if pairs else torch.view_as_complex(result).movedim(-1, axis)
@@ -112,10 +139,12 @@ def cosine_tables(n: int, kind: int, scale: str, dtype: Any, device: Any) -> tup
 # The operator.
 
 
-def _call(x: Any, kind: str, n: Any, factor: Any) -> FftCall:
+def _call(x: Any, kind: str, n: Any, divisor: str) -> FftCall:
     """Raises UnknownNameError, ShapeError, DtypeError, ParameterError for what the operator does not take."""
     if kind not in KINDS:
         raise unknown_name("kind of transform", kind, KINDS)
+    if divisor not in DIVISORS:
+        raise unknown_name("divisor", divisor, DIVISORS)
     pairs = kind != "from_real"
     if x.dtype not in _FORMATS:
         raise DtypeError(
@@ -127,22 +156,23 @@ def _call(x: Any, kind: str, n: Any, factor: Any) -> FftCall:
         )
     if n < 1:
         raise ParameterError(f"n = {n}: a transform has at least one number")
-    return FftCall(x, kind, n, x.dim() - 1 - pairs, factor, pairs)
+    return FftCall(x, kind, n, x.dim() - 1 - pairs, pairs=pairs)
 
 
-def _execute(x: Any, kind: str, n: int, factor: float) -> Any:
-    found = _found(_call(x, kind, n, factor))
+def _execute(x: Any, kind: str, n: int, factor: float, divisor: Any = "1") -> Any:
+    call = _call(x, kind, n, divisor)
+    found = _found(call._replace(factor=factor * inverse_of(divisor, n)))
     return torch.view_as_real(found) if found.is_complex() else found
 
 
-def _shape_alone(x: Any, kind: str, n: Any, factor: Any) -> Any:
-    call = _call(x, kind, n, factor)
+def _shape_alone(x: Any, kind: str, n: Any, factor: Any, divisor: str = "1") -> Any:
+    call = _call(x, kind, n, divisor)
     outer = x.shape[: call.axis]
     return x.new_empty((*outer, call.made) if kind == "to_real" else (*outer, call.made, 2))
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    x, ctx.kind, ctx.n, ctx.factor = inputs
+    x, ctx.kind, ctx.n, *ctx.scale = inputs
     ctx.count = x.shape[-1 if ctx.kind == "from_real" else -2]
 
 
@@ -151,19 +181,19 @@ def _backward(ctx: Any, g: Any) -> tuple[Any, ...]:
     kind, n, record = ctx.kind, ctx.n, _record()
     if kind == "from_real":
         # Numbers of the second half, mirrored, count twice in to_real, and there are none here.
-        found = record(g * _weights(g, n, 0.5), "to_real", n, ctx.factor)
+        found = record(g * _weights(g, n, 0.5), "to_real", n, *ctx.scale)
     elif kind == "to_real":
-        found = record(g, "from_real", n, ctx.factor)
+        found = record(g, "from_real", n, *ctx.scale)
         found = found * _weights(found, n, 2.0)
     else:
-        found = record(g, "inverse" if kind == "forward" else "forward", n, ctx.factor)
+        found = record(g, "inverse" if kind == "forward" else "forward", n, *ctx.scale)
     axis = -1 if kind == "from_real" else -2
     missing = ctx.count - found.shape[axis]
     if missing > 0:
         found = torch.nn.functional.pad(found, (0, missing) if axis == -1 else (0, 0, 0, missing))
     elif missing < 0:
         found = found.narrow(axis, 0, ctx.count)
-    return found, None, None, None
+    return found, None, None, None, None
 
 
 def _weights(pairs: Any, n: Any, inner: float) -> Any:
@@ -187,17 +217,17 @@ class _Derivative(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def jvp(ctx: Any, of_x: Any, *_: Any) -> Any:
-        return _record()(of_x, ctx.kind, ctx.n, ctx.factor)
+        return _record()(of_x, ctx.kind, ctx.n, *ctx.scale)
 
 
-def _batched(info: Any, where: tuple[Any, ...], x: Any, kind: str, n: int, factor: float) -> Any:
+def _batched(info: Any, where: tuple[Any, ...], x: Any, *rest: Any) -> Any:
     """The batch is one more axis before all others."""
-    return torch.ops.tcu.fft(x.movedim(where[0], 0), kind, n, factor), 0
+    return torch.ops.tcu.fft(x.movedim(where[0], 0), *rest), 0
 
 
 _operator = torch.library.custom_op(
     "tcu::fft", _execute, mutates_args=(), device_types=("cpu", "cuda"),
-    schema="(Tensor x, str kind, SymInt n, float factor) -> Tensor",
+    schema="(Tensor x, str kind, SymInt n, float factor, str divisor='1') -> Tensor",
 )  # fmt: skip
 _operator.register_fake(_shape_alone)
 _operator.register_autograd(_backward, setup_context=_setup_context)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import torch
 
 from tcu.engines import host, load_cuda
-from tcu.errors import ParameterError
+from tcu.errors import ParameterError, ShapeError
 from tcu.formats.format import named_format
 from tcu.formats.tensor import is_tensor, operand_view, tensor_of
 from tcu.ops.matmul import FACTORS, MatmulCall, MatmulOptions, Product, product_of
@@ -20,12 +22,15 @@ from tcu.surfaces.torch.watch import constant, in_graph, is_watched, recorder, w
 
 __all__ = ["check_gradient", "executed", "linear", "run", "schema_of", "shortcut", "torch_dtype"]
 
+_NUMBERS = (np.floating, np.integer)
 _NAMES = ("a", "b", *FACTORS)
 del _sums
 
 
 def run(call: MatmulCall) -> Any:
     """The result of a call with tensors."""
+    if any(isinstance(x, _NUMBERS) for x in call[2:5]):
+        call = call._replace(**{name: _plain(getattr(call, name)) for name in FACTORS})
     _check(call)
     if not in_graph():
         factors = (x for x in call[2:5] if is_tensor(x))
@@ -59,7 +64,17 @@ def linear(
     dtype of ``x`` unless ``dtype`` asks for another.  Each row has the same
     bits in every batch, so a model's answers do not depend on what else is
     asked at the same time.  The options are those of :func:`tcu.matmul`.
+    Raises what :func:`tcu.matmul` raises.
     """
+    for name, given in (("x", x), ("weight", weight)):
+        if not is_tensor(given):
+            raise ParameterError(
+                f"{name} is a {type(given).__name__}: make it a tensor, with torch.as_tensor, or call tcu.matmul(x, weight.T)"
+            )
+    if weight.dim() > 2:
+        raise ShapeError(
+            f"weight has shape {tuple(weight.shape)}: give (N, K), or call tcu.matmul(x, weight.mT)"
+        )
     options = MatmulOptions(plan, rounding, None, unit, x.dtype if dtype is None else dtype)
     return run(MatmulCall(x, weight.t(), bias=bias, options=options))
 
@@ -76,6 +91,11 @@ def _check(call: MatmulCall) -> None:
             raise ParameterError(
                 f"{name} is a {type(x).__name__} beside tensors: make it one, with torch.as_tensor"
             )
+
+
+def _plain(factor: Any) -> Any:
+    """A number of NumPy's as one of Python's."""
+    return factor.item() if isinstance(factor, _NUMBERS) else factor
 
 
 def _tensors(call: MatmulCall) -> tuple[Any, ...]:
@@ -193,17 +213,23 @@ def _matrix(x: Any, axis: int) -> Any:
 def _of_left(g: Any, x: Any, y: Any, options: MatmulOptions) -> Any:
     """G·Bᵀ, summed over the batch dimensions along which A is broadcast: they become part of K."""
     kept, folded = _split(g, x)
-    left = g.permute(*kept, -2, *folded, -1).flatten(len(kept) + 1)
-    right = _spread(y, g).permute(*kept, *folded, -1, -2).flatten(len(kept), -2)
-    return _again(left, right, x.dtype, options)
+    left = g.permute(*kept, -2, *folded, -1)
+    right = _spread(y, g).permute(*kept, *folded, -1, -2)
+    return _again(*_folded(left, right, len(kept)), x.dtype, options)
 
 
 def _of_right(g: Any, x: Any, y: Any, options: MatmulOptions) -> Any:
     """Aᵀ·G, likewise."""
     kept, folded = _split(g, y)
-    left = _spread(x, g).permute(*kept, -1, *folded, -2).flatten(len(kept) + 1)
-    right = g.permute(*kept, *folded, -2, -1).flatten(len(kept), -2)
-    return _again(left, right, y.dtype, options)
+    left = _spread(x, g).permute(*kept, -1, *folded, -2)
+    right = g.permute(*kept, *folded, -2, -1)
+    return _again(*_folded(left, right, len(kept)), y.dtype, options)
+
+
+def _folded(left: Any, right: Any, kept: int) -> tuple[Any, Any]:
+    """(kept..., M, K) and (kept..., K, N), where K was several dimensions; by no flatten, which a batch of gradients lacks."""
+    batches, k = left.shape[:kept], math.prod(left.shape[kept + 1 :])
+    return left.reshape(*batches, left.shape[kept], k), right.reshape(*batches, k, right.shape[-1])
 
 
 def _split(g: Any, operand: Any) -> tuple[list[int], list[int]]:

@@ -12,7 +12,7 @@ from tcu.errors import ParameterError
 
 __all__ = [
     "PLAIN", "constant", "has_numbers_in_batch", "has_watchers", "hidden", "holds_numbers", "in_graph", "is_mode_on", "is_watched",
-    "recorder", "wants_gradients",
+    "is_wrapped", "recorder", "wants_gradients",
 ]  # fmt: skip
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -28,7 +28,7 @@ _dispatch_modes = hidden(torch._C, "_len_torch_dispatch_stack", lambda: 1)
 _transforms = hidden(
     hidden(torch._C, "_functorch", None), "get_dynamic_layer_stack_depth", lambda: 1
 )  # torch.func
-_is_wrapped = hidden(hidden(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", lambda x: True)
+is_wrapped = hidden(hidden(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", lambda x: True)
 wants_gradients = torch.is_grad_enabled
 in_graph = torch.compiler.is_dynamo_compiling
 
@@ -56,7 +56,7 @@ def holds_numbers(arrays: Sequence[Any]) -> bool:
 
 def has_numbers_in_batch(x: Any) -> bool:
     """The same of one tensor that a vmap, which is a transformation, has unwrapped."""
-    return type(x) in PLAIN and not _dispatch_modes() and not _is_wrapped(x)
+    return type(x) in PLAIN and not _dispatch_modes() and not is_wrapped(x)
 
 
 def has_watchers() -> bool:
