@@ -116,9 +116,9 @@ def reduced(losses: Any, counted: Any, reduction: str) -> Any:
 
 def weights_of(label_smoothing: Any, z_loss: Any, ignore_index: Any, reduction: Any) -> Weights:
     """The options that decide on each row's loss; raises ParameterError for those that cannot be."""
-    if not isinstance(label_smoothing, Real) or not 0 <= label_smoothing <= 1:
+    if not isinstance(label_smoothing, Real) or not 0 <= float(label_smoothing) <= 1:
         raise ParameterError(f"label_smoothing={label_smoothing!r}: choose 0 to 1")
-    if not isinstance(z_loss, Real) or not 0 <= z_loss < float("inf"):
+    if not isinstance(z_loss, Real) or not 0 <= float(z_loss) < float("inf"):
         raise ParameterError(f"z_loss={z_loss!r}: give a number from 0 up, such as 1e-4")
     ignored = whole_number(ignore_index)
     if ignored is None or not -(1 << 63) <= ignored < 1 << 63:
