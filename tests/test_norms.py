@@ -17,7 +17,7 @@ import pytest
 from bits import same
 
 import tcu
-from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.errors import DtypeError, ParameterError, ShapeError, UnknownOptionError
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -286,6 +286,21 @@ def test_what_weights_may_be() -> None:
         tcu.rms_norm(x, weight=torch.ones(3))
     with pytest.raises(ParameterError, match="x is on cpu, weight is on meta: move all to one device"):
         tcu.rms_norm(torch.ones(2, 3), weight=torch.ones(3, device="meta"))
+
+
+def test_options_that_there_are_not() -> None:
+    x, mask = np.ones(3), np.ones(3, bool)
+    with pytest.raises(
+        UnknownOptionError,
+        match="rms_norm has no option 'where': its options are weight, residual, eps, dtype",
+    ):
+        tcu.rms_norm(x, where=mask)  # type: ignore[arg-type]
+    with pytest.raises(UnknownOptionError, match=r"layer_norm has no option 'wieght': did you mean weight\?"):
+        tcu.layer_norm(x, wieght=x)  # type: ignore[arg-type]
+    for function in (tcu.layer_norm, tcu.softmax, tcu.normalize):
+        name = function.__name__
+        with pytest.raises(UnknownOptionError, match=f"{name} has no option 'keepdims': its options are"):
+            function(x, keepdims=True)
 
 
 def test_what_eps_may_be() -> None:
