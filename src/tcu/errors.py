@@ -21,7 +21,7 @@ class TcuError(Exception):
     ...     tcu.sum(np.ones(3, np.complex64))
     ... except tcu.TcuError as error:
     ...     print(error)
-    x has dtype complex64: sum x.real and x.imag one after the other
+    x has dtype complex64, and only real numbers are taken: a sum or a mean is that of x.real, and 1j times that of x.imag
     """
 
     ends_in_log = False
@@ -75,6 +75,16 @@ class DataFileError(TcuError, OSError):
 
 class ExtraMissingError(TcuError, ImportError):
     """An optional package that the operation needs is not installed."""
+
+
+def no_real_numbers(name: str, dtype: object, verb: str) -> DtypeError:
+    """The error for an array of complex numbers; verb: whether its numbers are to "sum" or to "multiply"."""
+    parts = (
+        f"a sum or a mean is that of {name}.real, and 1j times that of {name}.imag"
+        if verb == "sum"
+        else f"a product is made of those of {name}.real and {name}.imag, and a norm is that of both as one array"
+    )
+    return DtypeError(f"{name} has dtype {dtype}, and only real numbers are taken: {parts}")
 
 
 _LISTED = 100
