@@ -62,6 +62,21 @@ def test_errors(name: str, eps: float, dtype: str, scale: float, shift: float, u
         assert abs(each - value) <= units * unit * largest + smallest
 
 
+@pytest.mark.parametrize("n", [2, 3, 257, 5000])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_numbers_farther_from_the_mean_than_the_format_reaches(dtype: str, n: int) -> None:
+    kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    x = np.full((3, n), 3.3e38).astype(kind)
+    x[:, -1] *= -1
+    x[1] *= -1
+    x[2] *= np.float32(2.0**-100)  # a neighbour that is not so far
+    found, wanted = tcu.layer_norm(x, eps=0), tcu.layer_norm(x, eps=0, dtype="float64")
+    assert np.abs(found / wanted - 1).max() <= (2.0**-22 if dtype == "float32" else 2.0**-8)
+    same(found[0], tcu.layer_norm(x[0], eps=0))
+    same(found[2], tcu.layer_norm(x, eps=0)[2])
+    same(found[0], -found[1])
+
+
 @names
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_a_row_depends_on_its_numbers_alone(name: str, dtype: str) -> None:
