@@ -18,10 +18,10 @@ class TcuError(Exception):
     --------
     >>> import numpy as np, tcu
     >>> try:
-    ...     tcu.sum(np.ones(3, np.complex64))
+    ...     tcu.sum(np.array(["1", "2"]))
     ... except tcu.TcuError as error:
     ...     print(error)
-    x has dtype complex64, and only real numbers are taken: a sum or a mean is that of x.real, and 1j times that of x.imag
+    x is text: load the file that it names, with numpy.load, or turn it into numbers
     """
 
     ends_in_log = False
@@ -77,14 +77,12 @@ class ExtraMissingError(TcuError, ImportError):
     """An optional package that the operation needs is not installed."""
 
 
-def no_real_numbers(name: str, dtype: object, verb: str) -> DtypeError:
-    """The error for an array of complex numbers; verb: whether its numbers are to "sum" or to "multiply"."""
-    parts = (
-        f"a sum or a mean is that of {name}.real, and 1j times that of {name}.imag"
-        if verb == "sum"
-        else f"a product is made of those of {name}.real and {name}.imag, and a norm is that of both as one array"
+def no_real_numbers(name: str, dtype: object) -> DtypeError:
+    """The error for an array of complex numbers."""
+    return DtypeError(
+        f"{name} has dtype {dtype}, and only real numbers are taken: a sum or a mean is that of {name}.real, and 1j times "
+        f"that of {name}.imag; a product is made of those of both, and a norm is that of both as one array"
     )
-    return DtypeError(f"{name} has dtype {dtype}, and only real numbers are taken: {parts}")
 
 
 _LISTED = 100

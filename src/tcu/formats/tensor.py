@@ -123,7 +123,7 @@ def check_tensor(x: Any, name: str, verb: str) -> None:
     if x.is_quantized:
         raise DtypeError(f"{name} is quantized, {x.dtype}: {verb} {name}.dequantize()")
     if x.is_complex():
-        raise no_real_numbers(name, x.dtype, verb)
+        raise no_real_numbers(name, x.dtype)
     if str(x.dtype).removeprefix("torch.") not in _SUMMABLE:
         raise DtypeError(
             f"{name} has dtype {x.dtype}, none of {', '.join(_SUMMABLE)}: convert it first, "

@@ -76,5 +76,5 @@ def summable(dtype: np.dtype[Any], name: str, verb: str) -> Format:
             f"{name} is text: load the file that it names, with numpy.load, or turn it into numbers"
         )
     if dtype.kind == "c":
-        raise no_real_numbers(name, dtype, verb)
+        raise no_real_numbers(name, dtype)
     raise DtypeError(f"{name} has dtype {dtype}, none of float16, bfloat16, float32 and float64: {advice}")
