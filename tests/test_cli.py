@@ -378,7 +378,7 @@ def test_parse_numbers_keeps_order_and_rounds_decimals_correctly():
         (lambda: save("s.npy", np.array(["1"])), [], "s.npy: x is text: load the file that it names"),
         (lambda: save("s.npy", np.array(["1"])), ["--input-dtype", "f4"], "unknown format 'f4'"),
         (lambda: save("s.npy", np.array(["1"])), ["--input-dtype", "f32"], "cannot be rounded to binary32"),
-        (lambda: save("c.npy", np.ones(2, complex)), [], "c.npy: x has dtype complex128: sum x.real"),
+        (lambda: save("c.npy", np.ones(2, complex)), [], "c.npy: x has dtype complex128, and only real numbers"),
         (lambda: save("x.npy", np.ones(2)), ["--key", "a"], "--key a: x.npy is one array"),
         (lambda: save("x.npy", np.ones(2)), ["--input-dtype", "e4m3"], "--input-dtype e4m3: sums take"),
         (lambda: save("x.npy", np.ones(2)), ["--dtype", "tf32"], "--dtype tf32: sums take"),

@@ -115,6 +115,45 @@ def test_what_is_refused() -> None:
         tcu.cross_entropy(torch.from_numpy(x), torch.from_numpy(target).to("meta"))
 
 
+OPTIONS_REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"ignore_index": 1.5}, r"ignore_index=1\.5: give a whole number of 64 bits with a sign, such as -100"),
+    ({"ignore_index": None}, r"ignore_index=None: give a whole number"),
+    ({"ignore_index": True}, r"ignore_index=True: give a whole number"),
+    ({"ignore_index": 1 << 63}, r"ignore_index=9223372036854775808: give a whole number of 64 bits with a sign"),
+    ({"label_smoothing": "a"}, r"label_smoothing='a': choose 0 to 1"),
+    ({"z_loss": None}, r"z_loss=None: give a number from 0 up, such as 1e-4"),
+    ({"axis": None}, r"axis=None: give a whole number, the axis whose rows are mapped"),
+    ({"axis": (0,)}, r"axis=\(0,\): give a whole number, the axis whose rows are mapped"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "message"), OPTIONS_REFUSED, ids=str)
+def test_options_of_another_kind_are_refused_of_arrays_and_tensors(
+    given: dict[str, Any], message: str
+) -> None:
+    x, target = drawn()
+    with pytest.raises(ParameterError, match=message):
+        tcu.cross_entropy(x, target, **given)
+    torch = torch_or_skip()
+    with pytest.raises(ParameterError, match=message):
+        tcu.cross_entropy(torch.from_numpy(x), torch.from_numpy(target), **given)
+
+
+@pytest.mark.parametrize("ignored", [-100, -1])
+def test_a_target_of_64_bits_without_a_sign_is_no_negative_one(ignored: int) -> None:
+    x, target = drawn()
+    wide = target.astype(np.uint64)
+    same(tcu.cross_entropy(x, wide), tcu.cross_entropy(x, target))
+    wide[7] = (1 << 64) + ignored
+    message = f"a target is none of the 11 classes, from 0, and not ignore_index={ignored}"
+    with pytest.raises(ParameterError, match=message):
+        tcu.cross_entropy(x, wide, ignore_index=ignored)
+    torch = torch_or_skip()
+    with pytest.raises(ParameterError, match=message):
+        tcu.cross_entropy(torch.from_numpy(x), torch.from_numpy(wide), ignore_index=ignored)
+    assert wide[7] == (1 << 64) + ignored
+
+
 def torch_or_skip() -> Any:
     return pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
 

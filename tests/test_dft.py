@@ -150,7 +150,7 @@ def test_half_the_work_for_real_numbers() -> None:
     assert half.ledger.tensor_cost * 2 == full.ledger.tensor_cost
 
 
-@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward", None])
 def test_axes_lengths_and_norms(norm: Any) -> None:
     rng = np.random.default_rng(4)
     machine = tcu.Machine(16)
@@ -411,6 +411,11 @@ def test_errors() -> None:
         ParameterError, match="m=4: a unit of side 2 does no 'embedded' DFT; take m=16 or more"
     ):
         dft(tcu.Machine(4), x, product="embedded")
+    for several in ({"axes": 0}, {"s": 4}):
+        with pytest.raises(
+            ParameterError, match=r"(axes=0|s=4): give one for each axis, such as \((0|4),\), or"
+        ):
+            tcu.Machine(16).dftn(x, **several)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match=r"s=\(2, 3\), axes=\(0,\): give one length for each axis"):
         dftn(machine, x, (2, 3), (0,))
     with pytest.raises(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -24,7 +25,7 @@ from bits import same
 import tcu
 from tcu.errors import ParameterError
 from tcu.model import elementary, exponential_kernels
-from tcu.ops import SOFTMAX
+from tcu.ops import LOGSUMEXP, OPERATIONS, SOFTMAX
 from tcu.ops.layout import Along
 from tcu.plan.whole_sums import SCALE64
 from tcu.streams.surface import run_on_files
@@ -322,5 +323,46 @@ def test_chunks_and_files_are_refused_in_words(tmp_path: Any) -> None:
     x = np.random.default_rng(1).standard_normal((4, 6))
     with pytest.raises(ParameterError, match=r"softmax of a Dask array takes whole rows: .*map_blocks"):
         tcu.softmax(da.from_array(x, chunks=(2, 3)))
-    lazy = da.from_array(x, chunks=(2, 3)).rechunk({1: -1}).map_blocks(tcu.softmax)
-    same(lazy.compute(), tcu.softmax(x))
+
+
+WHOLE_ROWS = [each for each in OPERATIONS.values() if not each.in_parts]
+ROWS_OF_CHUNKS: list[tuple[Any, dict[str, Any]]] = [
+    *((each, {"axis": axis}) for each in WHOLE_ROWS for axis in (0, 1, -1)),
+    *((each, {"axis": -2, "eps": 1e-3}) for each in WHOLE_ROWS if "eps" in each.options),
+    (LOGSUMEXP, {"axis": (0, 2)}),
+]
+
+
+@pytest.mark.parametrize(("operation", "given"), ROWS_OF_CHUNKS, ids=str)
+def test_what_is_said_of_a_dask_array_gives_the_bits_of_its_rows(
+    operation: Any, given: dict[str, Any]
+) -> None:
+    da = pytest.importorskip("dask.array", reason="needs dask: pip install 'tcu[dask]'")
+    numbers = np.random.default_rng(1).standard_normal((4, 6, 3)).astype(np.float32)
+    x, function = da.from_array(numbers, chunks=(2, 3, 1)), getattr(tcu, operation.name)
+    with pytest.raises(
+        ParameterError, match=f"{operation} of a Dask array takes whole rows: give its"
+    ) as caught:
+        function(x, **given)
+    said = re.search(r"(x\.rechunk.*), or x\.compute\(\)$", str(caught.value))
+    assert said
+    lazy, wanted = eval(said[1], {"tcu": tcu, "x": x}), function(numbers, **given)
+    assert lazy.shape == wanted.shape
+    same(lazy.compute(), wanted)
+
+
+@pytest.mark.parametrize(
+    ("operation", "given"),
+    [(LOGSUMEXP, {}), (LOGSUMEXP, {"axis": 0, "keepdims": True}), (SOFTMAX, {"dtype": "float64"})],
+    ids=str,
+)
+def test_what_blocks_would_do_otherwise_is_left_to_arrays(operation: Any, given: dict[str, Any]) -> None:
+    da = pytest.importorskip("dask.array", reason="needs dask: pip install 'tcu[dask]'")
+    with pytest.raises(ParameterError, match=rf"{operation} of a Dask array .*: call it of x\.compute\(\)$"):
+        getattr(tcu, operation.name)(da.ones((4, 6), chunks=2), **given)
+
+
+def test_losses_of_a_dask_array_are_refused_in_words() -> None:
+    da = pytest.importorskip("dask.array", reason="needs dask: pip install 'tcu[dask]'")
+    with pytest.raises(ParameterError, match=r"pass x\.compute\(\) .* or parts of it .*, such as x\[:1000\]"):
+        tcu.cross_entropy(da.ones((4, 6), chunks=2), np.zeros(4, int))

@@ -327,7 +327,7 @@ def test_formats_of_dtypes() -> None:
     ("call", "error", "words"),
     [
         (lambda: get_format("binary17"), UnknownNameError, ["binary17", "did you mean", "binary16"]),
-        (lambda: format_of(np.complex64), DtypeError, ["complex64", "astype", "float16"]),
+        (lambda: format_of(np.complex64), DtypeError, ["complex64", "x.real and x.imag", "float16"]),
         (lambda: decode(-1, "binary16"), ParameterError, ["16 bits", "binary16"]),
         (lambda: decode(1 << 16, "binary16"), ParameterError, ["0x10000"]),
         (lambda: Number.of(Fraction(1, 3)), ParameterError, ["1/3", "power of two"]),

@@ -476,6 +476,18 @@ def test_errors_of_integers() -> None:
         ParameterError, match="machine and executor='gpu' are two ways to multiply: give one of them"
     ):
         integers.multiply(1, 2, machine=tcu.Machine(16), executor="gpu")
+    with pytest.raises(
+        ParameterError,
+        match=r"machine=5: multiply takes two numbers, and a machine=tcu\.Machine\(256\) on which",
+    ):
+        integers.multiply(3, -4, 5)
+    for single in (5, np.array(5)):
+        with pytest.raises(
+            ShapeError, match=r"numbers is .*5.*: give a list of integers, or an array with an axis"
+        ):
+            integers.product(single)  # type: ignore[arg-type]
+    with pytest.raises(DtypeError, match="numbers is a masked array"):
+        integers.product(np.ma.masked_equal([1, 2], 2))
     with pytest.raises(DtypeError, match=r"n holds 0\.5, a float: give integers"):
         integers.power(2, 0.5)
     with pytest.raises(ShapeError, match=r"a \(2,\), n \(1,\), m \(3,\): the arrays do not broadcast"):
@@ -518,6 +530,30 @@ def test_errors_of_integers() -> None:
         integers.from_text("1" * 50 + "x")
 
 
+def test_tensors_and_dask_arrays_of_integers() -> None:
+    integers = tcu.integers
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    x = torch.arange(1, 5).reshape(2, 2)
+    assert integers.product(x) == integers.product(x[0]) * integers.product(x[1]) == 24
+    assert (integers.multiply(x, 10**20) == 10**20 * np.arange(1, 5, dtype=object).reshape(2, 2)).all()
+    for wrong, message in (
+        (x.float(), r"a holds .*1\.0.*, a float32: give integers"),
+        (x > 2, "a holds .*False"),
+    ):
+        with pytest.raises(DtypeError, match=message):
+            integers.multiply(wrong, 2)
+    with pytest.raises(ParameterError, match="a is on the meta device and holds no numbers"):
+        integers.multiply(x.to("meta"), 2)
+    with pytest.raises(ShapeError, match=r"numbers is tensor\(5\): give a list of integers"):
+        integers.product(torch.tensor(5))
+    da = pytest.importorskip("dask.array", reason="needs dask: pip install 'tcu[dask]'")
+    for function, label in ((integers.square, "a"), (integers.product, "numbers")):
+        with pytest.raises(
+            ParameterError, match=f"{label} is a Dask array, which this function would compute"
+        ):
+            function(da.arange(4))
+
+
 def test_errors_of_limbs(way: str) -> None:
     integers, ones = tcu.integers, np.ones(2, np.uint32)
     with pytest.raises(DtypeError, match="a has dtype int64: limbs are uint32 or uint64"):
@@ -543,7 +579,13 @@ def test_errors_of_limbs(way: str) -> None:
         ParameterError, match="numbers holds a negative one, and limbs have no sign: give its magnitude"
     ):
         integers.to_limbs([1, -1])
-    for length in (1, 0, -1, 1.5):
+    with pytest.raises(DtypeError, match="dtype='foo': limbs are uint32 or uint64, as NumPy has them"):
+        integers.to_limbs(3, dtype="foo")
+    with pytest.raises(
+        ParameterError, match=r"length=2\.0: give a whole number, or None for as many limbs as"
+    ):
+        integers.to_limbs(5, length=2.0)  # type: ignore[arg-type]
+    for length in (1, 0, -1):
         with pytest.raises(
             ParameterError, match=f"length={length}: the longest number has 65 bits and takes 2 limbs"
         ):
@@ -564,7 +606,11 @@ def test_errors_of_limbs(way: str) -> None:
 def test_errors_of_transforms(way: str) -> None:
     with pytest.raises(DtypeError, match="x has dtype uint32: transforms modulo p take uint64"):
         tcu.integers.ntt(np.ones(4, np.uint32))
-    for n in (3, 12):
+    with pytest.raises(DtypeError, match="x has dtype int64: transforms modulo p take uint64"):
+        tcu.integers.ntt([1, 2])
+    with pytest.raises(ShapeError, match="x has no axis: give numbers along the last one, a power of two"):
+        tcu.integers.ntt(np.uint64(3))
+    for n in (0, 3, 12):
         with pytest.raises(
             ParameterError, match=rf"x has {n} numbers along its last axis: give a power of two, up to 2\^32"
         ):

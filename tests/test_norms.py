@@ -17,7 +17,7 @@ import pytest
 from bits import same
 
 import tcu
-from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.errors import DtypeError, ParameterError, ShapeError, UnknownOptionError
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -60,6 +60,21 @@ def test_errors(name: str, eps: float, dtype: str, scale: float, shift: float, u
     unit = mpmath.mpf(2) ** (-53 if dtype == "float64" else -24)
     for each, value in zip(found.astype(np.float64).tolist(), wanted, strict=True):
         assert abs(each - value) <= units * unit * largest + smallest
+
+
+@pytest.mark.parametrize("n", [2, 3, 257, 5000])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_numbers_farther_from_the_mean_than_the_format_reaches(dtype: str, n: int) -> None:
+    kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    x = np.full((3, n), 3.3e38).astype(kind)
+    x[:, -1] *= -1
+    x[1] *= -1
+    x[2] *= np.float32(2.0**-100)  # a neighbour that is not so far
+    found, wanted = tcu.layer_norm(x, eps=0), tcu.layer_norm(x, eps=0, dtype="float64")
+    assert np.abs(found / wanted - 1).max() <= (2.0**-22 if dtype == "float32" else 2.0**-8)
+    same(found[0], tcu.layer_norm(x[0], eps=0))
+    same(found[2], tcu.layer_norm(x, eps=0)[2])
+    same(found[0], -found[1])
 
 
 @names
@@ -286,6 +301,21 @@ def test_what_weights_may_be() -> None:
         tcu.rms_norm(x, weight=torch.ones(3))
     with pytest.raises(ParameterError, match="x is on cpu, weight is on meta: move all to one device"):
         tcu.rms_norm(torch.ones(2, 3), weight=torch.ones(3, device="meta"))
+
+
+def test_options_that_there_are_not() -> None:
+    x, mask = np.ones(3), np.ones(3, bool)
+    with pytest.raises(
+        UnknownOptionError,
+        match="rms_norm has no option 'where': its options are weight, residual, eps, dtype",
+    ):
+        tcu.rms_norm(x, where=mask)  # type: ignore[arg-type]
+    with pytest.raises(UnknownOptionError, match=r"layer_norm has no option 'wieght': did you mean weight\?"):
+        tcu.layer_norm(x, wieght=x)  # type: ignore[arg-type]
+    for function in (tcu.layer_norm, tcu.softmax, tcu.normalize):
+        name = function.__name__
+        with pytest.raises(UnknownOptionError, match=f"{name} has no option 'keepdims': its options are"):
+            function(x, keepdims=True)
 
 
 def test_what_eps_may_be() -> None:

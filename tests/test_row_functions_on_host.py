@@ -180,6 +180,25 @@ def test_norms_of_small_and_large_numbers(
         assert alike(found, model(operation, x, eps=eps)), most
 
 
+@pytest.mark.slow(1)
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16], ids=lambda dtype: np.dtype(dtype).name)
+@pytest.mark.parametrize("most", [32, 1])
+def test_numbers_farther_from_the_mean_than_the_format_reaches(
+    host: HostGpu, dtype: Any, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside rows that are not so far; kept, and read again."""
+    monkeypatch.setattr(rows_in_registers, "_MOST_WARPS", most)
+    for length in (3, 40, 2000):
+        x = np.full((5, length), 3.3e38)
+        x[:, -1] *= -1
+        x[1] *= -1
+        x[2:4] *= [[0.5], [1e-3]]
+        x[4, ::2] = np.inf
+        found = of_rows(host, LAYER_NORM, x.astype(dtype))
+        assert alike(found, model(LAYER_NORM, x.astype(dtype))), length
+        assert np.isfinite(found.reshape(5, length)[:4].astype(np.float32)).all()
+
+
 def test_a_row_of_nothing(host: HostGpu) -> None:
     assert alike(of_rows(host, LOGSUMEXP, np.empty((3, 0), np.float32)), np.full(3, -np.inf, np.float32))
 

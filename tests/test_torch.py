@@ -469,7 +469,10 @@ def test_tensors_that_cannot_be_summed() -> None:
         (torch.ones(3).to_sparse(), r"x is a torch\.sparse_coo tensor: make it dense, with x\.to_dense\(\)"),
         (torch.eye(3).to_sparse_csc(), r"x is a torch\.sparse_csc tensor: make it dense"),
         (quantized, r"x is quantized, torch\.quint8: sum x\.dequantize\(\)"),
-        (torch.ones(3, dtype=torch.complex64), r"x has dtype torch\.complex64: sum x\.real and x\.imag"),
+        (
+            torch.ones(3, dtype=torch.complex64),
+            r"x has dtype torch\.complex64, and only real numbers are taken: a sum or a mean is that of x\.real, and 1j",
+        ),
         (
             torch.ones(3).to(torch.float8_e5m2),
             r"torch\.float8_e5m2, none of float16.*x\.to\(torch\.float64\)",

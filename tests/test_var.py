@@ -187,7 +187,10 @@ def test_options() -> None:
         for correction in ("1", math.nan, math.inf, None, True):
             with pytest.raises(ParameterError, match=r"correction=.*: give a finite number, such as 1"):
                 function([1.0], correction=correction)
-        with pytest.raises(UnknownOptionError, match=f"{name} has no option 'ddof'"):
+        with pytest.raises(
+            UnknownOptionError,
+            match=rf"{name} has no option 'ddof': did you mean correction\? its options are correction",
+        ):
             function([1.0], ddof=1)
         with pytest.raises(DtypeError, match="x has dtype int64"):
             function(np.arange(3))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from bits import same
 from ranks import check_ranks, group_sizes, run_rank
@@ -79,6 +80,18 @@ def check(rank: int, ranks: int) -> None:
         tcu.distributed.cross_entropy(x, torch.zeros(6, dtype=torch.int64), z_loss=float(rank == 1))
     with pytest.raises(ParameterError, match=f"a target is none of the {CLASSES * ranks} classes"):
         tcu.distributed.cross_entropy(x[:3], target + CLASSES * ranks)
+    unsigned = torch.from_numpy(np.full(3, (1 << 64) - 100, np.uint64))
+    with pytest.raises(ParameterError, match=f"a target is none of the {CLASSES * ranks} classes"):
+        tcu.distributed.cross_entropy(x[:3], unsigned)
+    for given, message in (
+        (
+            {"ignore_index": 1.5},
+            r"ignore_index=1\.5: give a whole number of 64 bits with a sign, such as -100",
+        ),
+        ({"axis": None}, "axis=None: give a whole number, the axis whose rows are mapped"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            tcu.distributed.cross_entropy(x[:3], target, **given)
     with pytest.raises(
         ParameterError, match=r"target is a list, x a tensor: pass torch.from_numpy\(target\)"
     ):

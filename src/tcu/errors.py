@@ -18,10 +18,10 @@ class TcuError(Exception):
     --------
     >>> import numpy as np, tcu
     >>> try:
-    ...     tcu.sum(np.ones(3, np.complex64))
+    ...     tcu.sum(np.array(["1", "2"]))
     ... except tcu.TcuError as error:
     ...     print(error)
-    x has dtype complex64: sum x.real and x.imag one after the other
+    x is text: load the file that it names, with numpy.load, or turn it into numbers
     """
 
     ends_in_log = False
@@ -75,6 +75,14 @@ class DataFileError(TcuError, OSError):
 
 class ExtraMissingError(TcuError, ImportError):
     """An optional package that the operation needs is not installed."""
+
+
+def no_real_numbers(name: str, dtype: object) -> DtypeError:
+    """The error for an array of complex numbers."""
+    return DtypeError(
+        f"{name} has dtype {dtype}, and only real numbers are taken: a sum or a mean is that of {name}.real, and 1j times "
+        f"that of {name}.imag; a product is made of those of both, and a norm is that of both as one array"
+    )
 
 
 _LISTED = 100

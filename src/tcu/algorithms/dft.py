@@ -25,7 +25,8 @@ from tcu.machine.shapes import empty
 
 __all__ = ["Norm", "dft", "dft_bound", "dftn", "idft", "idftn", "irdft", "rdft"]
 
-Norm = Literal["backward", "ortho", "forward"]
+Norm = Literal["backward", "ortho", "forward"] | None
+"""Who divides by n; None is "backward", as in NumPy."""
 
 
 def dft(
@@ -353,13 +354,18 @@ def _complex(machine: Machine, z: Any, batch: tuple[int, ...], axis: int, factor
 def _factor(norm: Norm, n: int, *, inverse: bool) -> float:
     if norm == "ortho":
         return 1 / math.sqrt(n)
-    if norm not in ("backward", "forward"):
+    if norm not in (None, "backward", "forward"):
         raise ParameterError(f"norm={norm!r}: choose 'backward', 'ortho' or 'forward'")
-    return 1 / n if inverse == (norm == "backward") else 1.0
+    return 1 / n if inverse == (norm != "forward") else 1.0
 
 
 def _axes(x: Any, s: Sequence[int] | None, axes: Sequence[int] | None) -> list[tuple[int | None, int]]:
     rank = len(np.shape(x))
+    for name, given in (("s", s), ("axes", axes)):
+        if given is not None and not isinstance(given, Sequence | np.ndarray):
+            raise ParameterError(
+                f"{name}={given!r}: give one for each axis, such as ({given!r},), or leave it out"
+            )
     if axes is None:
         axes = range(rank) if s is None else range(-len(s), 0)
     lengths: Sequence[int | None] = [None] * len(axes) if s is None else s

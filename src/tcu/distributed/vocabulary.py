@@ -18,10 +18,9 @@ from tcu.formats.tensor import host_view, is_tensor, tensor_of
 from tcu.model import exponentials
 from tcu.model.cross_entropy import deviation_words, losses_of, mean_deviations
 from tcu.ops import LOGSUMEXP, Call
-from tcu.ops.layout import Along, axis_number
-from tcu.plan.losses import Weights
-from tcu.surfaces.classes import check_classes, check_target
-from tcu.surfaces.cross_entropy import Reduction, check_options, reduced
+from tcu.ops.layout import Along, row_axis
+from tcu.surfaces.classes import check_classes, check_target, classes_of
+from tcu.surfaces.cross_entropy import Reduction, reduced, weights_of
 
 __all__ = ["cross_entropy"]
 
@@ -62,7 +61,7 @@ def cross_entropy(
     TcuError:
         What :func:`tcu.cross_entropy` refuses; ranks that do not agree on dtype, rows, options or version of tcu.
     """
-    check_options(label_smoothing, z_loss, reduction)
+    weights = weights_of(label_smoothing, z_loss, ignore_index, reduction)
     torch = sys.modules.get("torch")
     plain = x.detach() if is_tensor(x) else x
     call = Call(LOGSUMEXP, (plain,), Along(axis), LOGSUMEXP.values({}))
@@ -73,9 +72,9 @@ def cross_entropy(
             f"target is a {type(target).__name__}, x a tensor: pass torch.from_numpy(target)"
         )
     host_view(plain)
-    axis = axis_number(axis, x.dim())
+    axis = row_axis(Along(axis), x.dim())
     check_target(x, target, axis)
-    target = target.long()
+    target = classes_of(target, weights.ignore_index)
     said = f"cross_entropy of {x.dtype}, rows {tuple(target.shape)}, {label_smoothing=}, {z_loss=}, {ignore_index=}"
     description = f"tcu {version.__version__}, {said}"
     if not agree(shards, description):
@@ -83,11 +82,10 @@ def cross_entropy(
     (over,) = shards.groups or (None,)
     counts = [int(each[0]) for each in gathered(np.array([x.shape[axis]]), over)]
     first = sum(counts[: torch.distributed.get_rank(over)])
-    check_classes(target, sum(counts), ignore_index)
-    counted, fits = target != ignore_index, (target >= 0) & (target < sum(counts))
+    check_classes(target, sum(counts), weights.ignore_index)
+    counted, fits = target != weights.ignore_index, (target >= 0) & (target < sum(counts))
     place = torch.where(counted & fits, target, -1) - first
     found, means, totals = _parts()(x, place, axis, sum(counts), bool(label_smoothing), shards)
-    weights = Weights(label_smoothing, z_loss, ignore_index)
     losses = losses_of(torch, found, means, totals, counted, fits, weights)
     return reduced(losses, counted, reduction)
 

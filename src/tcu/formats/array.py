@@ -243,7 +243,7 @@ def check_in_memory(x: object, name: str) -> None:
     if is_dask(x):
         raise ParameterError(
             f"{name} is a Dask array, which this function would compute as a whole: pass {name}.compute() if that fits "
-            "into memory, or map the function over blocks with dask.array.map_blocks"
+            f"into memory, or parts of it one after another, such as {name}[:1000].compute()"
         )
 
 

@@ -246,6 +246,20 @@ def format_of(dtype: Any) -> Format:
     except (KeyError, TypeError, ValueError, SyntaxError):
         names = ", ".join(str(known) for known in _BY_DTYPE)
         raise DtypeError(
-            f"no tensor-core format has dtype {dtype}: convert the array first, for example with "
-            f"x.astype('float32'); dtypes with a format: {names}"
+            f"no tensor-core format has dtype {dtype}: {_instead(dtype)}; dtypes with a format: {names}"
         ) from None
+
+
+def _instead(dtype: Any) -> str:
+    """What to do with an array of a dtype without a format."""
+    try:
+        kind = np.dtype(dtype).kind
+    except (TypeError, ValueError, SyntaxError):
+        kind = ""
+    if kind == "c":
+        return (
+            "make a product of x.real and x.imag, as a.real·b.real - a.imag·b.imag and "
+            "a.real·b.imag + a.imag·b.real are its parts"
+        )
+    advice = "convert the array first, for example with x.astype('float64')"  # float32 is multiplied in TF32
+    return f"{advice}, or 'int8' where it holds all numbers" if kind in ("b", "i", "u") else advice

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcu.errors import DtypeError, ParameterError
+from tcu.errors import DtypeError, ParameterError, no_real_numbers
 from tcu.formats.format import get_format
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "check_dense",
     "check_memory",
     "check_no_gradient",
+    "check_on_host",
     "check_tensor",
     "host_view",
     "is_tensor",
@@ -56,8 +57,7 @@ def host_view(x: Any, name: str = "x", verb: str = "sum") -> npt.NDArray[Any]:
     """A tensor's own memory as a NumPy array; raises DtypeError or ParameterError, which name it."""
     check_tensor(x, name, verb)
     check_data(x, name)
-    if x.device.type != "cpu":
-        raise ParameterError(f"{name} is on {x.device}: copy it to the host, with {name}.cpu()")
+    check_on_host(x, name)
     return plain_view(x, name)
 
 
@@ -123,9 +123,7 @@ def check_tensor(x: Any, name: str, verb: str) -> None:
     if x.is_quantized:
         raise DtypeError(f"{name} is quantized, {x.dtype}: {verb} {name}.dequantize()")
     if x.is_complex():
-        raise DtypeError(
-            f"{name} has dtype {x.dtype}: {verb} {name}.real and {name}.imag one after the other"
-        )
+        raise no_real_numbers(name, x.dtype)
     if str(x.dtype).removeprefix("torch.") not in _SUMMABLE:
         raise DtypeError(
             f"{name} has dtype {x.dtype}, none of {', '.join(_SUMMABLE)}: convert it first, "
@@ -143,6 +141,12 @@ def check_data(x: Any, name: str) -> None:
             f"torch.zeros({name}.shape, dtype={name}.dtype), or ask the operators of torch.ops.tcu for the "
             "result's shape and dtype alone"
         )
+
+
+def check_on_host(x: Any, name: str) -> None:
+    """Raises ParameterError for a tensor in a GPU's memory."""
+    if x.device.type != "cpu":
+        raise ParameterError(f"{name} is on {x.device}: copy it to the host, with {name}.cpu()")
 
 
 def check_no_gradient(x: Any, name: str, function: str) -> None:

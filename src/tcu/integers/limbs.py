@@ -18,7 +18,7 @@ from tcu.integers import rows
 from tcu.integers.operands import integers_of, number_of, row_of
 
 __all__ = [
-    "as_given", "as_numpy", "from_limbs", "multiply_limbs", "multiply_mod_limbs", "operands", "powmod_limbs", "square_limbs", "to_limbs",
+    "as_array", "as_given", "as_numpy", "from_limbs", "multiply_limbs", "multiply_mod_limbs", "operands", "powmod_limbs", "square_limbs", "to_limbs",
 ]  # fmt: skip
 
 _DTYPES = ("uint32", "uint64")
@@ -48,16 +48,24 @@ def to_limbs(numbers: Any, length: int | None = None, *, dtype: Any = np.uint64)
     array([[1, 0],
            [5, 1]], dtype=uint32)
     """
-    kind = np.dtype(dtype)
-    if kind.name not in _DTYPES:
-        raise DtypeError(f"dtype={kind.name}: limbs are uint32 or uint64")
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = None
+    if kind is None or kind.name not in _DTYPES:
+        given = repr(dtype) if kind is None else kind.name
+        raise DtypeError(f"dtype={given}: limbs are uint32 or uint64, as NumPy has them")
     array = integers_of("numbers", numbers)
     if any(number < 0 for number in array.flat):
         raise ParameterError("numbers holds a negative one, and limbs have no sign: give its magnitude")
     bits = max((number.bit_length() for number in array.flat), default=0)
     needed = max(1, -(-bits // (8 * kind.itemsize)))
     count = needed if length is None else whole_number(length)
-    if count is None or count < needed:
+    if count is None:
+        raise ParameterError(
+            f"length={length!r}: give a whole number, or None for as many limbs as are needed"
+        )
+    if count < needed:
         raise ParameterError(
             f"length={length!r}: the longest number has {bits} bits and takes {needed} limbs"
         )
@@ -182,8 +190,7 @@ def operands(**given: Any) -> tuple[Any, ...]:
     """Arrays of limbs of one library, on one device, whose leading axes broadcast; anything NumPy reads becomes its array."""
     found = {}
     for label, x in given.items():
-        check_in_memory(x, label)
-        found[label] = x if is_tensor(x) or lives_on_gpu(x) else _native(numpy_array(x, label))
+        found[label] = as_array(x, label)
     kinds = {label: (type(x).__module__.partition(".")[0], lives_on_gpu(x)) for label, x in found.items()}
     names = " and ".join([", ".join([*found][:-1]), [*found][-1]]) if len(found) > 1 else ""
     if len(set(kinds.values())) > 1:
@@ -212,9 +219,13 @@ def operands(**given: Any) -> tuple[Any, ...]:
     return tuple(found.values())
 
 
-def _native(x: Any) -> Any:
-    """The same numbers in the machine's order of bytes."""
-    return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
+def as_array(x: Any, label: str) -> Any:
+    """A tensor or an array on a GPU as it is; anything else as NumPy reads it, in the machine's order of bytes."""
+    check_in_memory(x, label)
+    if is_tensor(x) or lives_on_gpu(x):
+        return x
+    array = numpy_array(x, label)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def _moduli(**given: Any) -> tuple[Any, ...]:

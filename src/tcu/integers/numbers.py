@@ -16,7 +16,7 @@ import numpy as np
 
 from tcu.engines.choice import load_cuda
 from tcu.errors import InvalidOperationError, ParameterError
-from tcu.integers.operands import all_integers, each, integers_of, number_of, row_of
+from tcu.integers.operands import each, line_of, number_of, row_of
 from tcu.model import gmp
 from tcu.model.long_integers import product_by_transform
 
@@ -69,7 +69,8 @@ def multiply(
     Parameters
     ----------
     a, b:
-        Python integers, or arrays (lists, NumPy arrays of integers or of Python integers as objects), which broadcast.
+        Python integers, or arrays (lists, NumPy arrays of integers or of Python integers as objects, tensors in the host's
+        memory), which broadcast.
     machine:
         A :class:`tcu.Machine` on which the product runs as a counted algorithm (Theorems 5 and 6).
     algorithm:
@@ -87,7 +88,7 @@ def multiply(
     DtypeError, ShapeError:
         Anything but integers; arrays that do not broadcast.
     ParameterError:
-        An algorithm without a machine; what :meth:`tcu.Machine.integer_multiply` refuses; another executor; on a GPU a
+        An algorithm without a machine, or what is no machine; what :meth:`tcu.Machine.integer_multiply` refuses; another executor; on a GPU a
         product of more than 2^30 bits.
     NoGpuError, ExtraMissingError:
         ``executor="gpu"`` where there is none, or without the packages that it needs.
@@ -115,6 +116,11 @@ def multiply(
     if machine is not None:
         if executor:
             raise ParameterError("machine and executor='gpu' are two ways to multiply: give one of them")
+        if not hasattr(machine, "integer_multiply"):
+            raise ParameterError(
+                f"machine={machine!r}: multiply takes two numbers, and a machine=tcu.Machine(256) on which the product "
+                "runs; product multiplies several numbers"
+            )
         return machine.integer_multiply(a, b, algorithm=algorithm)
     if algorithm != "auto":
         raise ParameterError(
@@ -291,15 +297,15 @@ def isqrt(a: Any) -> Any:
 def product(numbers: Iterable[Any]) -> int:
     """The product of many integers, of none 1: neighbours first, then pairs of pairs, so that factors are of like lengths.
 
+    Raises DtypeError for anything but integers, ShapeError for a single number.
+
     Examples
     --------
     >>> import math, tcu
     >>> tcu.integers.product(range(1, 101)) == math.factorial(100)
     True
     """
-    line = list(numbers)
-    if not all_integers(line):
-        line = [*integers_of("numbers", line).flat]
+    line = line_of("numbers", numbers)
     bits = sum(map(int.bit_length, line))
     if bits < _PRODUCT:
         return math.prod(line)

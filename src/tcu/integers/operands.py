@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from tcu.errors import DtypeError, ShapeError
-from tcu.formats.array import check_unmasked
+from tcu.formats.array import check_in_memory, check_unmasked, is_dask
+from tcu.formats.tensor import check_data, check_dense, check_on_host, is_tensor, plain_view
 
-__all__ = ["all_integers", "broadcast", "each", "integers_of", "number_of", "row_of"]
+__all__ = ["all_integers", "broadcast", "each", "integers_of", "line_of", "number_of", "row_of"]
 
 
 def each(function: Callable[..., Any], *, results: int = 1, **operands: Any) -> Any:
@@ -29,8 +30,11 @@ def broadcast(**arrays: Any) -> tuple[Any, ...]:
 
 
 def integers_of(label: str, value: Any) -> Any:
-    """The value as an array of Python integers; raises DtypeError or ShapeError, which name it."""
+    """The value as an array of Python integers; raises DtypeError, ShapeError or ParameterError, which name it."""
     check_unmasked(value, label)
+    check_in_memory(value, label)
+    if is_tensor(value):
+        value = _of_tensor(label, value)
     array = value if isinstance(value, np.ndarray) else _objects(value)
     if array.dtype.kind in "iu":
         return array.astype(object)
@@ -44,9 +48,30 @@ def integers_of(label: str, value: Any) -> Any:
     return result
 
 
+def line_of(label: str, numbers: Any) -> list[int]:
+    """Many numbers as a list of Python integers; raises ShapeError for a single one, and what :func:`integers_of` does."""
+    try:
+        found = iter(numbers)
+    except TypeError:
+        raise ShapeError(
+            f"{label} is {numbers!r}: give a list of integers, or an array with an axis"
+        ) from None
+    if isinstance(numbers, np.ndarray) or is_tensor(numbers) or is_dask(numbers):
+        return [*integers_of(label, numbers).flat]
+    line = list(found)
+    return line if all_integers(line) else [*integers_of(label, line).flat]
+
+
 def all_integers(numbers: Iterable[Any]) -> bool:
     """Whether all are Python's own."""
     return set(map(type, numbers)) <= {int}
+
+
+def _of_tensor(label: str, x: Any) -> Any:
+    check_data(x, label)
+    check_dense(x, label, "multiply")
+    check_on_host(x, label)
+    return plain_view(x, label)
 
 
 def _objects(value: Any) -> Any:

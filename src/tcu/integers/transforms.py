@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tcu.engines.choice import load_cuda
-from tcu.errors import DtypeError, ParameterError
+from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.array import lives_on_gpu
-from tcu.integers.limbs import as_given, as_numpy, operands
+from tcu.integers.limbs import as_array, as_given, as_numpy
 from tcu.model import ntt as model
 from tcu.plan.ntt import P
 
@@ -68,9 +68,11 @@ def intt(x: Any) -> Any:
 
 
 def _transformed(x: Any, back: bool) -> Any:
-    (x,) = operands(x=x)
+    x = as_array(x, "x")
     if str(x.dtype).rpartition(".")[2] != "uint64":
         raise DtypeError(f"x has dtype {str(x.dtype).rpartition('.')[2]}: transforms modulo p take uint64")
+    if not len(x.shape):
+        raise ShapeError("x has no axis: give numbers along the last one, a power of two of them")
     n = int(x.shape[-1])
     if n & (n - 1) or not 1 <= n <= 1 << 32:
         raise ParameterError(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcu.errors import DtypeError
+from tcu.errors import DtypeError, no_real_numbers
 from tcu.formats.array import check_in_memory, is_masked, numpy_array
 from tcu.formats.format import Format, format_of
 from tcu.formats.tensor import host_view, is_tensor
@@ -76,5 +76,5 @@ def summable(dtype: np.dtype[Any], name: str, verb: str) -> Format:
             f"{name} is text: load the file that it names, with numpy.load, or turn it into numbers"
         )
     if dtype.kind == "c":
-        raise DtypeError(f"{name} has dtype {dtype}: {verb} {name}.real and {name}.imag one after the other")
+        raise no_real_numbers(name, dtype)
     raise DtypeError(f"{name} has dtype {dtype}, none of float16, bfloat16, float32 and float64: {advice}")

@@ -19,7 +19,16 @@ from tcu.ops.layout import LABELS, Along, Layout, Ragged, Whole
 from tcu.ops.options import OPTIONS, defaults
 from tcu.plan import SCAN_VARIANTS, VARIANTS
 
-__all__ = ["OPERATIONS", "Call", "Finish", "Operation", "Term", "find_operation", "register"]
+__all__ = [
+    "OPERATIONS",
+    "Call",
+    "Finish",
+    "Operation",
+    "Term",
+    "find_operation",
+    "register",
+    "unknown_option",
+]
 
 Kind = Literal["reduce", "scan", "map"]
 Arithmetic = Literal["planned", "exact", "exponentials", "norms", "own"]
@@ -161,10 +170,8 @@ class Operation:
             return self.defaults
         for name in given:
             if name not in self.options:
-                hint = nearest(name, [*self.options, "axis", "keepdims"])
-                raise UnknownOptionError(
-                    f"{self.name} has no option {name!r}: {hint}its options are {', '.join(self.options)}"
-                )
+                others = ["axis", "keepdims"] if self.kind == "reduce" else ["axis"]
+                raise unknown_option(self.name, name, self.options, others)
             check = OPTIONS[name].check
             if check is not None:
                 given[name] = check(name, given[name])
@@ -213,6 +220,24 @@ class Call(NamedTuple):
 
 
 OPERATIONS: dict[str, Operation] = {}
+
+
+_ELSEWHERE = {"ddof": "correction"}
+"""NumPy's names of options."""
+_KNOWN = {*OPTIONS, "axis", "keepdims", "where", "out"}
+"""What other functions take is not misspelt."""
+
+
+def unknown_option(
+    function: str, given: str, options: Sequence[str], others: Sequence[str] = ()
+) -> UnknownOptionError:
+    """The error for an option that a function does not have; others: what it takes besides."""
+    names = [*options, *others]
+    named = _ELSEWHERE.get(given)
+    hint = f"did you mean {named}? " if named in names else "" if given in _KNOWN else nearest(given, names)
+    return UnknownOptionError(
+        f"{function} has no option {given!r}: {hint}its options are {', '.join(options)}"
+    )
 
 
 def register(operation: Operation) -> Operation:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from tcu.engines import host
 from tcu.errors import ParameterError
+from tcu.formats.array import whole_number
 from tcu.formats.tensor import is_tensor
 from tcu.model.elements import Elements
-from tcu.ops.layout import axis_number
+from tcu.ops.layout import Along, row_axis
 from tcu.plan.losses import Weights
 from tcu.surfaces import functions
 from tcu.surfaces.call import losses_of_tensors
-from tcu.surfaces.classes import check_classes, check_target
+from tcu.surfaces.classes import check_classes, check_target, classes_of
 from tcu.surfaces.one_library import as_array, library_of
 
 __all__ = [
     "Reduction",
-    "check_options",
     "cross_entropy",
     "reduced",
+    "weights_of",
 ]
 
 Reduction = Literal["mean", "sum", "none"]
@@ -80,25 +82,23 @@ def cross_entropy(
     >>> tcu.cross_entropy(logits, np.array([0, 2]))
     np.float32(0.16723385)
     """
-    check_options(label_smoothing, z_loss, reduction)
+    weights = weights_of(label_smoothing, z_loss, ignore_index, reduction)
     library = library_of(
         {"x": x, "target": target},
         "cross_entropy takes two arrays in the host's memory, or two tensors: make both tensors, with torch.from_dlpack",
     )
     x, target = as_array(x, "x"), as_array(target, "target")
-    axis = axis_number(axis, x.ndim)
+    axis = row_axis(Along(axis), x.ndim)
     check_target(x, target, axis)
-    # Of all widths alike: in 8 bits -100 is another number.
-    target = target.astype(np.int64) if library is np else target.long()
-    weights = Weights(float(label_smoothing), float(z_loss), int(ignore_index))
+    target = classes_of(target, weights.ignore_index)
     if library is np:
         rows = Elements(x).array
-        check_classes(target, x.shape[axis], ignore_index)
+        check_classes(target, x.shape[axis], weights.ignore_index)
         losses = host.cross_entropy(rows, target, axis, weights)[0]
     else:
         losses = losses_of_tensors[0](x, target, axis, weights)
     losses = losses if losses.ndim else losses[()]
-    return reduced(losses, target != ignore_index, reduction)
+    return reduced(losses, target != weights.ignore_index, reduction)
 
 
 def reduced(losses: Any, counted: Any, reduction: str) -> Any:
@@ -114,10 +114,17 @@ def reduced(losses: Any, counted: Any, reduction: str) -> Any:
         return total / losses.dtype.type(rows)
 
 
-def check_options(label_smoothing: float, z_loss: float, reduction: str) -> None:
-    if not 0 <= label_smoothing <= 1:
+def weights_of(label_smoothing: Any, z_loss: Any, ignore_index: Any, reduction: Any) -> Weights:
+    """The options that decide on each row's loss; raises ParameterError for those that cannot be."""
+    if not isinstance(label_smoothing, Real) or not 0 <= float(label_smoothing) <= 1:
         raise ParameterError(f"label_smoothing={label_smoothing!r}: choose 0 to 1")
-    if not 0 <= z_loss < float("inf"):
+    if not isinstance(z_loss, Real) or not 0 <= float(z_loss) < float("inf"):
         raise ParameterError(f"z_loss={z_loss!r}: give a number from 0 up, such as 1e-4")
+    ignored = whole_number(ignore_index)
+    if ignored is None or not -(1 << 63) <= ignored < 1 << 63:
+        raise ParameterError(
+            f"ignore_index={ignore_index!r}: give a whole number of 64 bits with a sign, such as -100"
+        )
     if reduction not in get_args(Reduction):
         raise ParameterError(f"reduction={reduction!r}: choose 'mean', 'sum' or 'none'")
+    return Weights(float(label_smoothing), float(z_loss), ignored)

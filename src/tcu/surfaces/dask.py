@@ -62,10 +62,7 @@ def run(call: Call) -> Any:
     """The lazy result of a call with Dask arrays."""
     call.operation.check_layout(call.layout)
     if not call.operation.in_parts:
-        raise ParameterError(
-            f"{call.operation} of a Dask array takes whole rows: give its chunks to it, one for each row or several, "
-            f"x.rechunk({{axis: -1}}).map_blocks(tcu.{call.operation}), or x.compute()"
-        )
+        raise _whole_rows(call)
     if isinstance(call.layout, Ragged):
         check_in_memory(call.arrays[0], "x")
     _check_details(call)
@@ -86,6 +83,27 @@ def run(call: Call) -> Any:
         return result.reshape((1,) * x.ndim) if isinstance(layout, Along) and layout.keepdims else result
     keepdims = isinstance(layout, Along) and layout.keepdims
     return _along(call, Axes.of(layout, x.shape), keepdims, target)
+
+
+def _whole_rows(call: Call) -> ParameterError:
+    """The error of an operation that takes whole rows, with the call that gives them to it."""
+    name, layout = call.operation.name, call.layout
+    begins = f"{name} of a Dask array takes whole rows: "
+    plain = isinstance(layout, Along) and layout.axis is not None and not layout.keepdims
+    if not plain or call.dtype is not None:  # Dask's map_blocks takes dtype for itself
+        return ParameterError(f"{begins}call it of x.compute()")
+    axes = Axes.of(layout, call.arrays[0].shape).reduced  # type: ignore[arg-type]
+    axis = axes if len(axes) > 1 else axes[0]
+    given = [f"tcu.{name}", f"axis={axis}"]
+    if call.operation.arithmetic == "norms" and call.option("eps") is not None:
+        given.append(f"eps={call.option('eps')}")
+    if call.operation.kind == "reduce":
+        given.append(f"drop_axis={axis}")
+    rows = ", ".join(f"{each}: -1" for each in axes)
+    return ParameterError(
+        f"{begins}give its chunks to it, one for each row or several, "
+        f"x.rechunk({{{rows}}}).map_blocks({', '.join(given)}), or x.compute()"
+    )
 
 
 def _check_details(call: Call) -> None:

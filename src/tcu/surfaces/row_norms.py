@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ from tcu.engines import host
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.tensor import is_tensor
 from tcu.ops.layout import Along, axis_number, row_axis
+from tcu.ops.operation import unknown_option
 from tcu.surfaces import functions
 from tcu.surfaces.call import scaled
 from tcu.surfaces.one_library import as_array, library_of
@@ -28,6 +29,7 @@ def rms_norm(
     dtype: npt.DTypeLike | Any = None,
     dim: Any = None,
     out: Any = None,
+    **others: Never,
 ) -> Any:
     """The numbers of each row over the root of their mean square, with the same bits everywhere.
 
@@ -47,6 +49,8 @@ def rms_norm(
         An array of x's shape and dtype that is added to x first, rounded to that dtype.
     eps:
         Added to the mean square, 0 or more.  None: 2^-23, or 2^-52 in binary64.
+    **others:
+        There are none: UnknownOptionError names what there is.
 
     Returns
     -------
@@ -71,6 +75,8 @@ def rms_norm(
     array([[0.46291006, 0.9258201 , 2.7774603 ],
            [0.73029673, 0.9128709 , 2.5560386 ]], dtype=float32)
     """
+    if others:
+        raise unknown_option("rms_norm", next(iter(others)), ("weight", "residual", "eps", "dtype"), ["axis"])
     return _normed("rms_norm", x, axis, dim, weight, None, residual, eps, dtype, out)
 
 
@@ -85,6 +91,7 @@ def layer_norm(
     dtype: npt.DTypeLike | Any = None,
     dim: Any = None,
     out: Any = None,
+    **others: Never,
 ) -> Any:
     """The numbers of each row less their mean, over the root of their variance, with the same bits everywhere.
 
@@ -102,6 +109,8 @@ def layer_norm(
         As in :func:`rms_norm`.
     eps:
         Added to the variance, 0 or more.  None: 1e-5.
+    **others:
+        There are none: UnknownOptionError names what there is.
 
     Returns
     -------
@@ -120,6 +129,9 @@ def layer_norm(
     array([[-1.2247357 ,  0.        ,  1.2247357 ],
            [-1.0690415 , -0.26726037,  1.3363018 ]], dtype=float32)
     """
+    if others:
+        options = ("weight", "bias", "residual", "eps", "dtype")
+        raise unknown_option("layer_norm", next(iter(others)), options, ["axis"])
     return _normed("layer_norm", x, axis, dim, weight, bias, residual, eps, dtype, out)
 
 

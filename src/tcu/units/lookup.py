@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcu.errors import DtypeError, ParameterError, unknown_name
+from tcu.errors import DtypeError, ParameterError, UnknownNameError, unknown_name
 from tcu.formats import get_format
 from tcu.units.arithmetic import Instruction, Unit
 from tcu.units.catalogue import CATALOGUE
@@ -142,4 +142,10 @@ def product_instruction(unit: str | Unit, a: str, b: str, output: str) -> Instru
         for row in wanted:
             if row.name == name:
                 return row
+    names = list(dict.fromkeys(row.name for row in unit.instructions))
+    if "mma" not in names:
+        raise UnknownNameError(
+            f"{unit.name} has no product that tcu.matmul uses, only {', '.join(names)}, which tcu.mma takes: give a unit with "
+            f"an mma, {', '.join(units_with('mma'))}"
+        )
     return find_instruction(unit, "mma", a, b, output)
