@@ -168,9 +168,10 @@ def audit(
     plan:
         That of :func:`tcu.reveal` or :func:`tcu.load_plan`, of
         :func:`tcu.matmul` (:func:`tcu.plan.make_matmul_plan`), or of
-        :func:`tcu.sum`.  It says how numbers are added up, not what becomes of
-        the sum: of a mean, a norm or a variance, check the sums, ``tcu.sum(a,
-        axis=-1)`` with the same options, and divide after.
+        :func:`tcu.sum`.  A plan says how numbers are added up, not what becomes
+        of the sum.  :func:`tcu.mean` has the plan of its sums: check those,
+        ``sums = tcu.sum(a, axis=-1, dtype="float64")`` with the same options, and
+        compare the means with ``sums / n``.
     sample:
         Outputs to check; all of them where there are no more.
     seed:

@@ -29,7 +29,7 @@ def special_inputs(box: BlackBox) -> Iterator[tuple[str, Given, Given | None]]:
 def _rows(box: BlackBox) -> Iterator[tuple[str, Values, Values]]:
     k, fmt = box.n, box.input
     rng = np.random.default_rng(0)
-    ordinary = rng.integers(1, 4, k) * rng.choice([-1.0, 1.0], k)
+    ordinary: Values = rng.integers(1, 4, k) * rng.choice([-1.0, 1.0], k)
     ones = np.ones(k)
     places = sorted({0, k // 2, k - 1})
 

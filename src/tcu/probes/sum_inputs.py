@@ -49,7 +49,7 @@ def decisive_rows(box: BlackBox) -> tuple[npt.NDArray[np.generic], npt.NDArray[n
     for number, row in enumerate(x):
         values = _two_roundings(rng, top) if number % 2 else _cancelling_to_a_tie(rng, box.input, top)
         few = min(values.size, k)
-        start = int(rng.choice([0, k - few, rng.integers(0, k - few + 1)]))
+        start = int(rng.choice([0, k - few, int(rng.integers(0, k - few + 1))]))
         row[start : start + few] = values[:few]
     x = x[: len(x) // m * m or len(x)]
     if not box.products:
