@@ -39,7 +39,8 @@ class BlackBox:
     """Whether the function takes PyTorch's tensors."""
     output: Format = field(init=False)
     dtype: Any = field(init=False)
-    """Of every answer."""
+    expected: tuple[int, ...] = field(init=False)
+    """dtype and shape of every answer."""
     asked: int = 0
     """Calls so far."""
     seen: npt.NDArray[np.bool_] | None = None
@@ -58,14 +59,20 @@ class BlackBox:
         if not self.output.is_float:
             raise DtypeError(f"{self.name} returns {answer.dtype}: it must return floating-point numbers")
         self.dtype = answer.dtype
-        self._check_shape(answer)
+        self.expected = {"matmul": self.shape[:2], "cumsum": (self.n,)}.get(self.kind, ())
+        self._check(answer)
 
-    def _check_shape(self, answer: Values) -> None:
-        expected = {"matmul": self.shape[:2], "cumsum": (self.n,)}.get(self.kind, ())
-        if answer.shape != expected:
+    def _check(self, answer: Values) -> None:
+        """Raises DtypeError or ShapeError for an answer that is unlike the first one, or has another shape than such a function's."""
+        if answer.dtype != self.dtype:
+            raise DtypeError(
+                f"{self.name} returns {answer.dtype} for some inputs, and {self.dtype} for zeros: it must always return "
+                "numbers of one dtype"
+            )
+        if answer.shape != self.expected:
             raise ShapeError(
                 f"{self.name} returns an array of shape {answer.shape}: a {self.kind} of {self._text()} has "
-                f"{expected or 'a single number'}"
+                f"{self.expected or 'a single number'}"
             )
 
     @property
@@ -147,12 +154,7 @@ class BlackBox:
         with np.errstate(all="ignore"):  # numbers that overflow narrower formats are among the questions
             # Copies, because a function may work in place.
             answer = self._array(self.function(*(self._given(each.copy()) for each in arrays)))
-        if answer.dtype != self.dtype:
-            raise DtypeError(
-                f"{self.name} returns {answer.dtype} for some inputs, and {self.dtype} for zeros: it must always return "
-                "numbers of one dtype"
-            )
-        self._check_shape(answer)
+        self._check(answer)
         return answer.astype(np.float64)
 
     def _given(self, array: Values) -> Any:

@@ -48,7 +48,7 @@ _BATCH = 1 << 20
 _SUM, _SCAN = "revealed", "revealed running sums"
 """Variants of plans."""
 _REPEATS = 6
-_REPEATED, _REPEATED_NUMBERS = 500, 1 << 22
+_REPEATED, _REPEATED_NUMBERS = 250, 1 << 22
 """Rows, of so many numbers in all, by which a function that is refused shows once more whether it repeats itself."""
 _ASKED_AGAIN = 3
 """Times that a row on which a plan differs is asked again."""

@@ -16,7 +16,7 @@ __all__ = ["batches", "decisive_rows", "draw", "encoded", "rows_of"]
 Values = npt.NDArray[np.float64]
 _DIGITS = (8, 11, 14, 24, 25, 53)
 """Of accumulators that there are: distances at which numbers decide a rounding."""
-_DECISIVE, _DECISIVE_NUMBERS = 256, 1 << 22
+_DECISIVE, _DECISIVE_NUMBERS = 256, 1 << 21
 """Rows of either kind that are always asked, of so many numbers in all if those are more, but 32 rows at least."""
 
 
