@@ -242,6 +242,15 @@ def test_sums_by_tcu(variant: str) -> None:
         assert tcu.audit(changed(sums, (31,)), x, plan=info.plan, unit="V100").wrong == 1
 
 
+def test_a_mean_is_checked_by_its_sums() -> None:
+    x = numbers((50, 300), "float32")
+    means, info = tcu.mean(x, axis=-1, return_info=True)
+    sums = tcu.sum(x, axis=-1, dtype="float64")
+    assert tcu.audit(sums, x, plan=info.plan).passed
+    assert ((sums / 300).astype(np.float32) == means).all()
+    assert tcu.audit(means, x, plan=info.plan).wrong == 50
+
+
 # The sample
 
 
@@ -293,6 +302,9 @@ def test_a_seed_draws_the_same_sample_and_none_a_fresh_one() -> None:
     first, second = (tcu.audit(wrong, a, b, plan, sample=9) for _ in range(2))
     assert first.wrong_outputs != second.wrong_outputs
     assert tcu.audit(wrong, a, b, plan, sample=9, seed=first.seed) == first
+    assert tcu.audit(wrong, a, b, plan, sample=9, seed=np.int64(3)) == tcu.audit(  # type: ignore[arg-type]
+        wrong, a, b, plan, sample=9, seed=3
+    )
 
 
 @pytest.mark.slow
@@ -369,6 +381,12 @@ class OnGpu:
         ({"a": np.ones((4, 9), HALF), "b": np.ones((9, 5), HALF)}, ShapeError, r"the plan multiplies \(\.\.\., 8\) by"),
         ({"b": np.ones((7, 5), HALF)}, ShapeError, "a needs as many columns as b has rows"),
         ({"bias": np.ones(3, np.float32)}, ShapeError, r"bias has shape \(3,\): give one number"),
+        ({"seed": -1}, ParameterError, "seed=-1: give a whole number of 0 or more, or None for a fresh one"),
+        ({"seed": [1, 2]}, ParameterError, r"seed=\[1, 2\]: give a whole number of 0 or more"),
+        ({"seed": 1.5}, ParameterError, "seed=1.5: give a whole number of 0 or more"),
+        ({"seed": "a"}, ParameterError, "seed='a': give a whole number of 0 or more"),
+        ({"plan": tree_plan(chain(8), "binary16"), "unit": "A100"}, ParameterError, "this plan has its arithmetic in itself: leave unit"),
+        ({"plan": tree_plan(chain(8), "binary16"), "unit": "FOO"}, tcu.errors.UnknownNameError, "unknown unit 'FOO'"),
         ({"unit": "H99"}, tcu.errors.UnknownNameError, "unknown unit 'H99'"),
         ({"plan": tree_plan(chain(8), "binary16"), "bias": 1.0}, ParameterError, "bias: only a plan of tcu.matmul"),
         ({"plan": make_dot_plan(8, get_format("float16")), "b": None}, ParameterError, "the plan is of tcu.dot"),
@@ -402,3 +420,8 @@ def test_shares_and_probabilities_out_of_range() -> None:
         found.unseen(1.5)
     with pytest.raises(ParameterError, match=r"probability=1: give a number from 0 to below 1"):
         found.seen(1)
+    with pytest.raises(ParameterError, match=r"share='x': give a number from 0 to 1"):
+        found.unseen("x")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match=r"probability='x': give a number from 0 to below 1"):
+        found.seen("x")  # type: ignore[arg-type]
+    assert found.unseen(np.float32(0.5)) == found.unseen(0.5)  # type: ignore[arg-type]

@@ -46,6 +46,13 @@ def product(a, b):
 
 def breaks(x):
     raise ValueError("no sum today")
+
+def noisy(x):
+    print("one more sum")
+    return np.nansum(x)
+
+def changes(x):
+    return None if x.any() else x.sum()
 """
 
 
@@ -149,6 +156,25 @@ def test_a_product(run: Run) -> None:
     assert (code == 0) == (document["verdict"] == "reproduced")
 
 
+def test_special_values_that_differ_are_said_and_what_a_function_prints_is_no_answer(run: Run) -> None:
+    asked = ("reveal", "mine.py:noisy", "--kind", "sum", "--n", "2^3", "--outputs", "1e2", "--seed", "0")
+    code, out, err = run(*asked)
+    assert code == 0
+    words = " ".join(out.split())
+    assert (
+        "reproduced: 100 fresh results, none different; but special values differ: for one NaN it returns"
+        in words
+    )
+    assert "one more sum" not in out
+    assert "one more sum" in err
+    code, out, _ = run(*asked, "--json")
+    document = json.loads(out)
+    (special,) = document["special"]
+    assert (code, document["verdict"], document["shape"]) == (0, "reproduced", [1, 1, 8])
+    assert (special["what"], special["plan"], special["raised"]) == ("one NaN", "nan", None)
+    assert special["x"].count("nan") == 1
+
+
 def test_a_refusal_shows_where_the_plan_is_wrong(run: Run) -> None:
     code, out, _ = run(
         "reveal", "mine.py:sorts", "--kind", "sum", "--n", "12", "--seed", "0", "-o", "plan.json"
@@ -175,6 +201,12 @@ def test_a_refusal_shows_where_the_plan_is_wrong(run: Run) -> None:
         (("reveal", "numpy.qqqqqq", "--n", "3"), " are available"),
         (("reveal", "none.py:f", "--n", "3"), "there is no file none.py"),
         (("reveal", "numpy.sum"), "kind='sum' needs n=..., and no shape; a product of matrices needs kind='matmul'"),
+        (("reveal", "mine.py:changes", "--kind", "sum", "--n", "3"), "mine.py:changes returns object for some inputs, and float32 for zeros"),
+        (("reveal", "numpy.sum", "--n", "many"), "--n many: give a whole number, such as 1000000, 1e6 or 2^20"),
+        (("reveal", "numpy.sum", "--n", "0"), "n=0: give a whole number of 1 or more"),
+        (("reveal", "numpy.sum", "--n", "3", "--outputs", "0"), "outputs=0: compare at least one output"),
+        (("reveal", "numpy.sum", "--n", "1e12"), "n=1000000000000: a question has 1,000,000,000,000 numbers in one array"),
+        (("reveal", "numpy.matmul", "--shape", "2", "x", "3"), "--shape x: give a whole number"),
         (("reveal", "mine.py:breaks", "--kind", "sum", "--n", "3"), "TARGET mine.py:breaks raised ValueError: no sum today"),
         (("reveal", "mine.py:turned", "--kind", "sum", "--n", "3", "-o", "mine.py"), "mine.py"),
         (("reveal", "mine.py:turned", "--kind", "sum", "--n", "3", "--svg", "mine.py"), "mine.py"),
@@ -198,6 +230,8 @@ def test_arrays_that_do_not_fit(run: Run) -> None:
     Path("text.npy").write_text("1 2 3", "utf-8")
     np.save("objects.npy", np.array([1, "x"], object))
     for arguments, words in (
+        (("x.npy", "--unit", "FOO"), "unknown unit 'FOO'"),
+        (("x.npy", "--unit", "A100"), "unit='A100': this plan has its arithmetic in itself: leave unit out"),
         (("x.npy", "--against", "other.npy"), "other.npy holds float32 (5,): the plan returns float32 ()"),
         (("two.npz",), "two.npz holds several arrays"),
         (("text.npy",), "cannot read text.npy as .npy: it holds no array of numbers that numpy.save wrote"),

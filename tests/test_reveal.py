@@ -25,7 +25,7 @@ from golden import codes, digest, numbers
 from random_trees import WIDER, by_definition, random_arithmetic, random_tree, split_product, sum_of
 
 import tcu
-from tcu.errors import DataFileError, DtypeError, ParameterError, ShapeError
+from tcu.errors import DataFileError, DtypeError, ParameterError, ShapeError, UnknownNameError
 from tcu.formats import format_of, get_format
 from tcu.formats.tensor import tensor_of
 from tcu.model.elements import Elements
@@ -48,7 +48,8 @@ from tcu.plan import (
 )
 from tcu.probes import Revealed, predict
 from tcu.probes.black_box import black_box
-from tcu.probes.sum_inputs import rows_of
+from tcu.probes.special_inputs import special_inputs
+from tcu.probes.sum_inputs import decisive_rows, rows_of
 from tcu.units import CATALOGUE, AlignedSum, FusedChain, Instruction, Unit, find_instruction, get_unit
 
 DTYPES = ("float16", "float32", "float64")
@@ -89,6 +90,25 @@ def neumaier(x: Any) -> Any:
         lost += (total - after) + each if abs(total) >= abs(each) else (each - after) + total
         total = after
     return total + lost
+
+
+def two_sum(x: Any, y: Any) -> tuple[Any, Any]:
+    total = x + y
+    back = total - x
+    return total, (x - (total - back)) + (y - back)
+
+
+def in_two_doubles(x: Any) -> Any:
+    """Some 106 digits, which few inputs tell from Neumaier's sum or from an exact one."""
+    high = low = np.float64(0)
+    for each in x.astype(np.float64):
+        high, lost = two_sum(high, each)
+        high, low = two_sum(high, low + lost)
+    return high + low
+
+
+def rounded_twice(x: Any) -> Any:
+    return np.float32(math.fsum(x))
 
 
 # Sums
@@ -159,6 +179,49 @@ def test_exact_and_compensated_sums(function: Callable[[Any], Any], dtype: str, 
 
     (node,) = reproduced(tcu.reveal(quiet, 60, dtype=dtype, seed=0, outputs=500)).nodes
     assert node.operation == operation
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("n", [3, 4])
+def test_a_sum_rounded_twice_is_told_from_one_rounded_once(n: int, seed: int) -> None:
+    """1 + 2^-24 + 2^-80 is 1 by way of binary64: two distances must meet in one question."""
+    found = tcu.reveal(rounded_twice, n, dtype="float32", seed=seed, outputs=100)
+    (node,) = reproduced(found).nodes
+    assert node.operation == ExactAddition("binary64")
+    x = np.array([1, 2.0**-24, 2.0**-80, 0][:n], np.float32)
+    assert found.predict(x) == rounded_twice(x) == 1
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("n", "dtype"), [(4, "float64"), (4, "float32"), (10, "float32"), (40, "float64")])
+def test_a_sum_in_two_doubles_is_no_compensated_or_exact_one(n: int, dtype: str, seed: int) -> None:
+    found = tcu.reveal(in_two_doubles, n, dtype=dtype, seed=seed, outputs=100)
+    refused(found, "in two doubles")
+    example = found.counterexample
+    assert example is not None
+    assert found.plan is not None
+    assert float(in_two_doubles(example.x)) == example.function != example.plan == found.predict(example.x)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"), [("dot", (1, 1, 5)), ("matmul", (3, 2, 5)), ("cumsum", (1, 1, 5))]
+)
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_questions_that_tell_sums_apart_fit_every_kind(
+    kind: str, shape: tuple[int, int, int], dtype: str
+) -> None:
+    k = shape[2]
+    product = kind == "matmul"
+    function = {"dot": np.dot, "matmul": np.matmul, "cumsum": np.cumsum}[kind]
+    box = black_box(function, None if product else k, kind, dtype, shape if product else None)
+    asked = decisive_rows(box)
+    assert asked is not None
+    x, y = asked
+    assert x.shape[-1] == k
+    assert np.isfinite(box(x, y)).all()
+    assert [each.tobytes() for each in asked if each is not None] == [
+        each.tobytes() for each in decisive_rows(box) or () if each is not None
+    ]
 
 
 @pytest.mark.slow(4)
@@ -436,6 +499,123 @@ def refused(found: Revealed, name: str) -> None:
     assert (found.different > 0) == (found.counterexample is not None)
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("often", [100, 1500])
+def test_a_sum_that_changes_now_and_then_is_no_fixed_tree(often: int, seed: int) -> None:
+    """It passes the first check of its repetition, and what it once returned is no counterexample."""
+    calls = 0
+
+    def now_and_then(x: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        total = x.sum()
+        return np.nextafter(total, np.float32(np.inf)) if calls % often == 99 else total
+
+    found = tcu.reveal(now_and_then, 20, dtype="float32", seed=seed)
+    assert found.verdict == "not a fixed tree", (found.conclusion, found.counterexample)
+    assert found.counterexample is None
+
+
+# Infinities, NaN and overflow
+
+
+def saturated(a: Any, b: Any) -> Any:
+    return np.clip(a.astype(np.float32) @ b.astype(np.float32), -65504, 65504).astype(np.float16)
+
+
+def test_a_sum_that_leaves_out_nan_is_reproduced_but_for_that() -> None:
+    found = tcu.reveal(np.nansum, 16, dtype="float32", seed=0, outputs=100)
+    reproduced(found)
+    (special,) = found.special
+    assert special.what == "one NaN"
+    assert np.isnan(special.x).sum() == 1
+    assert float(np.nansum(special.x)) == special.function
+    assert math.isnan(special.plan)
+    assert found.conclusion == (
+        f"reproduced: 100 fresh results, none different; but special values differ: for one NaN it returns "
+        f"{special.function}, the plan nan"
+    )
+
+
+def test_a_product_that_saturates_is_reproduced_but_for_that() -> None:
+    found = tcu.reveal(saturated, kind="matmul", shape=(4, 4, 16), dtype="float16", seed=0, outputs=200)
+    reproduced(found)
+    assert [each.what for each in found.special] == ["one infinity", "a sum beyond the largest number"]
+    for each in found.special:
+        assert (each.function, each.plan) == (65504, math.inf)
+        assert saturated(each.x, each.y)[each.result] == each.function
+        with np.errstate(all="ignore"):
+            assert found.predict(each.x, each.y)[each.result] == each.plan
+
+
+def test_a_sum_that_refuses_infinities_is_reproduced_but_for_that() -> None:
+    found = tcu.reveal(math.fsum, 9, seed=0, outputs=100)
+    reproduced(found)
+    assert {each.what: (each.function, each.raised) for each in found.special} == {
+        "inf and -inf": (None, "ValueError: -inf + inf in fsum"),
+        "a sum beyond the largest number": (None, "OverflowError: intermediate overflow in fsum"),
+    }
+    assert "for inf and -inf it raises ValueError: -inf + inf in fsum, the plan nan" in found.conclusion
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["sum", "dot", "cumsum"])
+def test_special_values_of_numpy_are_the_plans(kind: Any, dtype: str) -> None:
+    found = tcu.reveal(
+        {"sum": np.sum, "dot": np.dot, "cumsum": np.cumsum}[kind],
+        12,
+        kind=kind,
+        dtype=dtype,
+        seed=0,
+        outputs=100,
+    )
+    if found.verdict == "reproduced":  # of a product some processors add up what no tree here does
+        assert found.special == ()
+        assert found.conclusion.endswith(" fresh results, none different")
+
+
+@pytest.mark.parametrize("name", ["e4m3", "e5m2", "binary16"])
+def test_special_values_of_a_unit_are_the_plans(name: str) -> None:
+    row = find_instruction("H100", "wgmma", name, name, "binary32")
+    found = tcu.reveal(
+        split_product(row, [range(40)], False), kind="matmul", shape=(4, 3, 40), dtype=get_format(name).dtype, seed=0, outputs=100
+    )  # fmt: skip
+    assert (found.verdict, found.special) == ("reproduced", ())
+
+
+KINDS_ASKED = (("sum", 1, None), ("cumsum", 2, None), ("dot", 3, None), ("matmul", None, (2, 3, 4)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "shape", "dtype"),
+    [
+        (*of, dtype)
+        for of in KINDS_ASKED
+        for dtype in (*DTYPES, *(("e4m3", "e5m2") if of[0] in ("dot", "matmul") else ()))
+    ],
+)
+def test_what_is_asked_of_special_values(kind: str, n: int | None, shape: Any, dtype: str) -> None:
+    function = {"sum": np.sum, "cumsum": np.cumsum, "dot": np.dot, "matmul": np.matmul}[kind]
+    if dtype.startswith("e"):
+        function = lambda a, b, f=function: f(a.astype(np.float32), b.astype(np.float32))  # noqa: E731
+    box = black_box(function, n, kind, get_format(dtype).dtype, shape)
+    asked: dict[str, bool] = {}
+    for what, x, y in special_inputs(box):
+        asked[what] = asked.get(what, True) and not np.isfinite(box(x, y)).all()
+        values = x.astype(np.float64)
+        assert np.isnan(values).any() == (what == "one NaN")
+        assert np.isinf(values).any() == ("inf" in what)
+    fmt = get_format(dtype)
+    expected = {"one NaN"} | ({"one infinity"} if fmt.has_infinity else set())
+    if fmt.has_infinity and box.n > 1:
+        expected.add("inf and -inf")
+    if fmt.has_infinity and box.products:
+        expected.add("an infinity times 0")
+    if dtype in DTYPES and box.n > 1:
+        expected.add("a sum beyond the largest number")
+    assert set(asked) == expected
+
+
 def test_a_plan_is_of_one_length() -> None:
     def turns(x: Any) -> Any:
         with np.errstate(all="ignore"):
@@ -634,6 +814,36 @@ def test_golden_bits_of_trees(name: str) -> None:
         ({"n": 0}, ParameterError, "n=0: give a whole number of 1 or more"),
         ({"n": 3, "dtype": "int8"}, DtypeError, "a sum of s8 is no sum in floating point"),
         ({"n": 3, "outputs": 0}, ParameterError, "outputs=0: compare at least one output"),
+        (
+            {"n": 3, "outputs": 1.5},
+            ParameterError,
+            "outputs=1.5: compare at least one output, a whole number of them",
+        ),
+        ({"n": 3, "outputs": "a"}, ParameterError, "outputs='a': compare at least one output"),
+        (
+            {"n": None, "kind": "matmul", "shape": 5},
+            ParameterError,
+            "shape=5: give three, M, N and K, of 1 or more",
+        ),
+        ({"n": 3, "progress": 3}, ParameterError, "progress=3: give a function of a text, or None"),
+        (
+            {"n": 3, "seed": -1},
+            ParameterError,
+            "seed=-1: give a whole number of 0 or more, or None for a fresh one",
+        ),
+        ({"n": 3, "seed": 1.5}, ParameterError, "seed=1.5: give a whole number"),
+        ({"n": 3, "seed": "a"}, ParameterError, "seed='a': give a whole number"),
+        ({"n": 3, "seed": [1, 2]}, ParameterError, r"seed=\[1, 2\]: give a whole number"),
+        (
+            {"n": 10**12},
+            ParameterError,
+            "n=1000000000000: a question has 1,000,000,000,000 numbers in one array, and may have",
+        ),
+        (
+            {"n": None, "kind": "matmul", "shape": (10**6,) * 3},
+            ParameterError,
+            r"shape=\(1000000, 1000000, 1000000\): a question has 1,000,000,000,000 numbers",
+        ),
     ],
 )
 def test_what_cannot_be_asked(given: dict[str, Any], error: type[Exception], why: str) -> None:
@@ -652,6 +862,39 @@ def test_what_functions_must_return() -> None:
         tcu.reveal(np.negative, 3)
     with pytest.raises(ShapeError, match=r"a matmul of 2 × 4 by 4 × 3 has \(2, 3\)"):
         tcu.reveal(lambda a, b: (a @ b).T, kind="matmul", shape=(2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("later", "error", "why"),
+    [
+        (np.zeros(3, np.float32), ShapeError, r"array of shape \(3,\): a sum of 5 numbers has a single number"),
+        (np.float64(1), DtypeError, "returns float64 for some inputs, and float32 for zeros: it must always return numbers of one"),
+        ("text", DtypeError, "returns <U4 for some inputs"),
+        (10**400, DtypeError, "returns object for some inputs"),
+        (np.complex64(1), DtypeError, "returns complex64 for some inputs"),
+        (None, DtypeError, "returns object for some inputs"),
+        ([[1.0], [1.0, 2.0]], ShapeError, "returns a list, of which NumPy makes no array"),
+    ],
+)  # fmt: skip
+def test_every_answer_is_of_one_shape_and_dtype(later: Any, error: type[Exception], why: str) -> None:
+    with pytest.raises(error, match=why):
+        tcu.reveal(lambda x: later if x.any() else x.sum(), 5, dtype="float32")
+
+
+def test_a_seed_may_be_numpys() -> None:
+    found = [tcu.reveal(np.sum, 5, seed=seed, outputs=20) for seed in (3, np.int64(3))]
+    assert found[0] == found[1]
+
+
+def test_a_revealed_plan_takes_no_unit(pairwise: Revealed) -> None:
+    assert pairwise.plan is not None
+    x = np.zeros(300, np.float32)
+    with pytest.raises(
+        ParameterError, match="unit='A100': this plan has its arithmetic in itself: leave unit out"
+    ):
+        predict(pairwise.plan, x, unit="a100")
+    with pytest.raises(UnknownNameError, match="unknown unit 'FOO'"):
+        predict(pairwise.plan, x, unit="FOO")
 
 
 def test_what_a_plan_does_not_take(pairwise: Revealed) -> None:

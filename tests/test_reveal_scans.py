@@ -279,6 +279,14 @@ def test_golden_bits() -> None:
     assert digest(codes(found)) == "39c7496839167f48"
 
 
+def test_a_result_that_leaves_out_nan() -> None:
+    found = tcu.reveal(np.nancumsum, 9, kind="cumsum", dtype="float32", seed=0, outputs=200)
+    reproduced(found)
+    (special,) = found.special
+    assert float(np.nancumsum(special.x)[special.result]) == special.function
+    assert math.isnan(found.predict(special.x)[special.result])
+
+
 def test_what_a_function_must_return() -> None:
     with pytest.raises(ShapeError, match=r"returns an array of shape \(\): a cumsum of 3 numbers has \(3,\)"):
         tcu.reveal(np.sum, 3, kind="cumsum")

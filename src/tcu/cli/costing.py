@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,8 +17,9 @@ from tcu.cli import options
 from tcu.cli.cost_curve import WRITERS, curve_document, write_curve
 from tcu.cli.output import console, print_json, short
 from tcu.cli.progress import ProgressBar
+from tcu.cli.whole_numbers import is_whole, whole
 from tcu.errors import ParameterError
-from tcu.machine.ledger import LARGEST, amount
+from tcu.machine.ledger import amount
 from tcu.plan.cost import modelled_time
 from tcu.unfinished import check_place
 
@@ -180,27 +180,9 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-_WHOLE = re.compile(r"(\d+(?:_\d+)*)(?:\^(\d+)|e(\d+))?", re.IGNORECASE)
-
-
-def whole(option: str, text: str) -> int:
-    """A number such as "1000", "1_000", "1e3" or "2^10".  Raises ParameterError."""
-    match = _WHOLE.fullmatch(text.strip())
-    if match is None:
-        raise ParameterError(f"{option} {text}: give a whole number, such as 1000000, 1e6 or 2^20")
-    base, power, ten = match.groups()
-    digits = base.replace("_", "").lstrip("0")
-    if len(digits) <= 100 and len(power or ten or "") <= 4:  # beyond that, Python may take long, or refuse
-        value = int(digits or 0)
-        value = int(value ** int(power)) if power else int(value * 10 ** int(ten)) if ten else value
-        if value <= LARGEST:
-            return value
-    raise ParameterError(f"{option} {text}: give at most 10^60")
-
-
 def latency_of(text: str) -> int | float:
     """ℓ, as an integer where it is one.  Raises ParameterError."""
-    if _WHOLE.fullmatch(text.strip()):
+    if is_whole(text):
         return whole("--latency", text)
     try:
         return float(text)

@@ -18,6 +18,7 @@ from tcu.cli.npy_file import array_in, arrays_for
 from tcu.cli.output import console, json_number, print_json, write_page
 from tcu.cli.progress import waiting
 from tcu.cli.tree_drawing import drawn_tree
+from tcu.cli.whole_numbers import whole
 from tcu.errors import DataFileError, ParameterError, ShapeError
 from tcu.formats.format import format_of
 from tcu.plan import MatmulPlan, Plan, load_plan
@@ -60,17 +61,16 @@ def reveal_command(
         ),
     ] = None,
     n: Annotated[
-        int | None,
+        str | None,
         typer.Option(
             "--n",
             metavar="N",
-            help="Numbers or pairs that are added up.",
-            min=1,
+            help="Numbers or pairs that are added up, such as 1000 or 2^10.",
             rich_help_panel=options.TARGET,
         ),
     ] = None,
     shape: Annotated[
-        tuple[int, int, int] | None,
+        tuple[str, str, str] | None,
         typer.Option(
             "--shape", metavar="M N K", help="Of a product, in place of --n.", rich_help_panel=options.TARGET
         ),
@@ -80,12 +80,11 @@ def reveal_command(
         typer.Option("--dtype", metavar="DTYPE", help="Of the arrays.", rich_help_panel=options.TARGET),
     ] = "float32",
     outputs: Annotated[
-        int | None,
+        str | None,
         typer.Option(
             "--outputs",
             metavar="N",
             help="Fresh results that must agree.",
-            min=1,
             rich_help_panel=options.TARGET,
         ),
     ] = None,
@@ -112,7 +111,8 @@ def reveal_command(
     """Find the plan of any sum or product from its answers: who is added with whom, and in which arithmetic.
 
     The plan is compared on fresh inputs that were made to tell plans apart; one
-    different bit, and it is not reproduced.
+    different bit, and it is not reproduced.  Infinities, NaN and overflow are
+    asked about afterwards: where the plan does not hold there, the answer says so.
 
     Exit code: 0 reproduced, 1 not, 2 bad input.
 
@@ -128,9 +128,12 @@ def reveal_command(
     kind = kind or _KINDS.get(target.replace(":", ".").rpartition(".")[2])
     if kind is None:
         raise ParameterError(f"what does {target} compute? Say --kind sum, dot, matmul or cumsum")
+    size = None if n is None else whole("--n", n)
+    sizes = None if shape is None else tuple(whole("--shape", each) for each in shape)
+    compared = None if outputs is None else whole("--outputs", outputs)
     with waiting(f"revealing {target}") as progress:
         found = reveal(
-            function, n, kind=kind, dtype=dtype_for(target, dtype), shape=shape, outputs=outputs, seed=seed, progress=progress,  # type: ignore[arg-type]
+            function, size, kind=kind, dtype=dtype_for(target, dtype), shape=sizes, outputs=compared, seed=seed, progress=progress,  # type: ignore[arg-type]
         )  # fmt: skip
     reproduced = found.verdict == "reproduced"
     if output is not None and reproduced:
@@ -224,11 +227,21 @@ def _document(target: str, found: Revealed) -> dict[str, Any]:
             "x": _numbers(example.x), "y": None if example.y is None else _numbers(example.y),
             "result": list(example.result), "function": json_number(example.function), "plan": json_number(example.plan),
         },
+        "special": [
+            {
+                "what": each.what, "x": _numbers(each.x), "y": None if each.y is None else _numbers(each.y),
+                "result": list(each.result), "function": None if each.function is None else json_number(each.function),
+                "raised": each.raised or None, "plan": json_number(each.plan),
+            }
+            for each in found.special
+        ],
     }  # fmt: skip
 
 
 def _numbers(array: npt.NDArray[Any]) -> Any:
-    return array.astype(np.float64).tolist()
+    if array.ndim > 1:
+        return [_numbers(each) for each in array]
+    return [json_number(each) for each in array.astype(np.float64).tolist()]
 
 
 def replay_command(

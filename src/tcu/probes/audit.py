@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,8 @@ from tcu.ops.matmul import FACTORS, fitting_matrices
 from tcu.plan.matmul import MatmulPlan
 from tcu.plan.plan import FmaStep, Plan
 from tcu.plan.tree import TreeRegions, TreeStep
-from tcu.probes.reveal import is_running, tree_of
+from tcu.probes.black_box import checked_seed
+from tcu.probes.reveal import check_no_unit, is_running, tree_of
 from tcu.units.arithmetic import Unit
 from tcu.units.lookup import DEFAULT_UNIT, get_unit, product_instruction
 from tcu.units.shapes import result_shape
@@ -90,8 +92,8 @@ class Audit:
         least whole number that is that share or more, are wrong.  Raises
         ParameterError unless 0 ≤ share ≤ 1.
         """
-        if not 0 <= share <= 1:
-            raise ParameterError(f"share={share}: give a number from 0 to 1")
+        if not isinstance(share, Real) or not 0 <= share <= 1:
+            raise ParameterError(f"share={share!r}: give a number from 0 to 1")
         return self._unseen(math.ceil(share * self.outputs))
 
     def seen(self, probability: float = 0.95) -> float:
@@ -99,8 +101,8 @@ class Audit:
 
         Raises ParameterError unless 0 ≤ probability < 1.
         """
-        if not 0 <= probability < 1:
-            raise ParameterError(f"probability={probability}: give a number from 0 to below 1")
+        if not isinstance(probability, Real) or not 0 <= probability < 1:
+            raise ParameterError(f"probability={probability!r}: give a number from 0 to below 1")
         few, enough = -1, self.outputs
         while enough - few > 1:
             middle = (few + enough) // 2
@@ -166,7 +168,10 @@ def audit(
     plan:
         That of :func:`tcu.reveal` or :func:`tcu.load_plan`, of
         :func:`tcu.matmul` (:func:`tcu.plan.make_matmul_plan`), or of
-        :func:`tcu.sum`.
+        :func:`tcu.sum`.  A plan says how numbers are added up, not what becomes
+        of the sum.  :func:`tcu.mean` has the plan of its sums: check those,
+        ``sums = tcu.sum(a, axis=-1, dtype="float64")`` with the same options, and
+        compare the means with ``sums / n``.
     sample:
         Outputs to check; all of them where there are no more.
     seed:
@@ -177,7 +182,7 @@ def audit(
     unit:
         The unit of a plan of :func:`tcu.matmul` or :func:`tcu.sum`: a name of
         the catalogue, or a :class:`tcu.Unit`; None: "H100".  A plan of
-        :func:`tcu.reveal` has its arithmetic in itself.
+        :func:`tcu.reveal` has its arithmetic in itself, and takes none.
 
     Returns
     -------
@@ -217,7 +222,7 @@ def audit(
     if size is None or size < 1:
         raise ParameterError(f"sample={sample!r}: give a whole number of 1 or more")
     size = min(size, count)
-    entropy = np.random.SeedSequence(seed).entropy
+    entropy = np.random.SeedSequence(checked_seed(seed)).entropy
     assert isinstance(entropy, int)
     wrong = [
         each
@@ -488,6 +493,7 @@ def _replay_of(plan: Any, a: Any, b: Any, factors: dict[str, Any], unit: str | U
     if isinstance(plan, MatmulPlan):
         return _MatmulReplay(plan, first, _Array("b", b), factors, unit)
     if _is_tree(plan):
+        check_no_unit(unit)
         step = tree_of(plan)
         if step.products:
             return _TreeProducts(plan, step, first, _Array("b", b))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -16,11 +16,13 @@ from tcu.formats.array import whole_number
 from tcu.formats.format import Format, format_of, get_format, named_format
 from tcu.formats.tensor import is_tensor, matrix_view, tensor_of
 
-__all__ = ["KINDS", "BlackBox", "Kind", "black_box", "same_bits"]
+__all__ = ["KINDS", "BlackBox", "Kind", "black_box", "checked_seed", "same_bits"]
 
 Kind = Literal["sum", "dot", "matmul", "cumsum"]
 KINDS: tuple[Kind, ...] = ("sum", "dot", "matmul", "cumsum")
 Values = npt.NDArray[Any]
+_LARGEST = 1 << 26
+"""Numbers of an operand, or results, of one question."""
 
 
 @dataclass
@@ -36,6 +38,9 @@ class BlackBox:
     tensors: bool
     """Whether the function takes PyTorch's tensors."""
     output: Format = field(init=False)
+    dtype: Any = field(init=False)
+    expected: tuple[int, ...] = field(init=False)
+    """dtype and shape of every answer."""
     asked: int = 0
     """Calls so far."""
     seen: npt.NDArray[np.bool_] | None = None
@@ -53,11 +58,21 @@ class BlackBox:
             ) from None
         if not self.output.is_float:
             raise DtypeError(f"{self.name} returns {answer.dtype}: it must return floating-point numbers")
-        expected = {"matmul": self.shape[:2], "cumsum": (self.n,)}.get(self.kind, ())
-        if answer.shape != expected:
+        self.dtype = answer.dtype
+        self.expected = {"matmul": self.shape[:2], "cumsum": (self.n,)}.get(self.kind, ())
+        self._check(answer)
+
+    def _check(self, answer: Values) -> None:
+        """Raises DtypeError or ShapeError for an answer that is unlike the first one, or has another shape than such a function's."""
+        if answer.dtype != self.dtype:
+            raise DtypeError(
+                f"{self.name} returns {answer.dtype} for some inputs, and {self.dtype} for zeros: it must always return "
+                "numbers of one dtype"
+            )
+        if answer.shape != self.expected:
             raise ShapeError(
                 f"{self.name} returns an array of shape {answer.shape}: a {self.kind} of {self._text()} has "
-                f"{expected or 'a single number'}"
+                f"{self.expected or 'a single number'}"
             )
 
     @property
@@ -138,8 +153,9 @@ class BlackBox:
         self.asked += 1
         with np.errstate(all="ignore"):  # numbers that overflow narrower formats are among the questions
             # Copies, because a function may work in place.
-            answer = self.function(*(self._given(each.copy()) for each in arrays))
-        return self._array(answer).astype(np.float64)
+            answer = self._array(self.function(*(self._given(each.copy()) for each in arrays)))
+        self._check(answer)
+        return answer.astype(np.float64)
 
     def _given(self, array: Values) -> Any:
         if not self.tensors:
@@ -152,7 +168,13 @@ class BlackBox:
     def _array(self, answer: Any) -> Values:
         if is_tensor(answer):
             return matrix_view(answer.cpu(), self.name)
-        return np.asarray(answer)
+        try:
+            return np.asarray(answer)
+        except (ValueError, TypeError) as error:
+            raise ShapeError(
+                f"{self.name} returns a {type(answer).__name__}, of which NumPy makes no array ({error}): it must return "
+                "numbers"
+            ) from None
 
     def _shapes(self) -> list[tuple[int, ...]]:
         m, n, k = self.shape
@@ -186,7 +208,8 @@ def black_box(
                 else "n=..., and no shape; a product of matrices needs kind='matmul'"
             )
         )
-    sizes = [whole_number(size) for size in ((1, 1, n) if shape is None else shape)]
+    listed = list(shape) if isinstance(shape, Iterable) else []
+    sizes = [whole_number(size) for size in ([1, 1, n] if shape is None else listed)]
     if len(sizes) != 3 or any(size is None or size < 1 for size in sizes):
         given = f"n={n!r}" if shape is None else f"shape={shape!r}"
         raise ParameterError(
@@ -200,7 +223,21 @@ def black_box(
     name = getattr(function, "__name__", type(function).__name__)
     tensors = type(dtype).__module__ == "torch"
     m, columns, k = (int(size) for size in sizes if size is not None)
+    if (largest := max(m * k, k * columns, m * columns)) > _LARGEST:
+        given = f"n={n}" if shape is None else f"shape={shape}"
+        raise ParameterError(
+            f"{given}: a question has {largest:,} numbers in one array, and may have {_LARGEST:,}: reveal a smaller size, of "
+            "which alone the plan is"
+        )
     return BlackBox(name, function, kind, (m, columns, k), fmt, tensors)
+
+
+def checked_seed(seed: Any) -> int | None:
+    """The seed as Python's integer; raises ParameterError unless it is a whole number of 0 or more, or None."""
+    number = None if seed is None else whole_number(seed)
+    if seed is not None and (number is None or number < 0):
+        raise ParameterError(f"seed={seed!r}: give a whole number of 0 or more, or None for a fresh one")
+    return number
 
 
 def same_bits(x: Values, y: Values) -> npt.NDArray[np.bool_]:

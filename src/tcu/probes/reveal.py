@@ -10,28 +10,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from tcu.engines.host.matmul import multiply_by
-from tcu.errors import ParameterError, ShapeError
+from tcu.errors import ParameterError, ShapeError, TcuError
+from tcu.formats.array import whole_number
 from tcu.formats.format import format_of, get_format
 from tcu.model.tree import evaluate_tree, rounded
 from tcu.plan.bounds import plan_error_bound
 from tcu.plan.matmul import MatmulPlan
 from tcu.plan.plan import Part, Plan
-from tcu.plan.tree import TreeRegions, TreeStep
+from tcu.plan.tree import Compensated, ExactAddition, TreeRegions, TreeStep
 from tcu.plan.version import VERSIONS
-from tcu.probes.black_box import BlackBox, black_box, same_bits
+from tcu.probes.black_box import BlackBox, black_box, checked_seed, same_bits
 from tcu.probes.mask_questions import NotATree, masks_for
 from tcu.probes.node_arithmetic import Evidence, candidates, exact_candidates
-from tcu.probes.sum_inputs import batches, rows_of
+from tcu.probes.special_inputs import special_inputs
+from tcu.probes.sum_inputs import batches, decisive_rows, rows_of
 from tcu.probes.tree_shape import Shape, find_shape
 from tcu.units.arithmetic import Unit
+from tcu.units.lookup import get_unit
 
-__all__ = ["Revealed", "SumCounterexample", "predict", "reveal"]
+__all__ = ["Revealed", "SpecialDifference", "SumCounterexample", "predict", "reveal"]
 
 Verdict = Literal["reproduced", "not a fixed tree", "outside"]
 Values = npt.NDArray[Any]
@@ -44,6 +48,10 @@ _BATCH = 1 << 20
 _SUM, _SCAN = "revealed", "revealed running sums"
 """Variants of plans."""
 _REPEATS = 6
+_REPEATED, _REPEATED_NUMBERS = 250, 1 << 22
+"""Rows, of so many numbers in all, by which a function that is refused shows once more whether it repeats itself."""
+_ASKED_AGAIN = 3
+"""Times that a row on which a plan differs is asked again."""
 _BORDER = 128
 """Products by which those of their results that a plan gets wrong are told from the others."""
 _TRIED = 6
@@ -67,6 +75,27 @@ class SumCounterexample:
 
 
 @dataclass(frozen=True)
+class SpecialDifference:
+    """Infinities, NaN or sums too large for their format, of which the function does not return what its plan does."""
+
+    what: str
+    """Such as "one NaN"."""
+    x: Values
+    y: Values | None
+    result: tuple[int, ...]
+    """Where in the function's answer, as in :class:`SumCounterexample`."""
+    function: float | None
+    """None where it raised an error."""
+    plan: float
+    raised: str = ""
+    """The error, if there was one."""
+
+    def __str__(self) -> str:
+        answer = f"raises {self.raised}" if self.function is None else f"returns {self.function}"
+        return f"for {self.what} it {answer}, the plan {self.plan}"
+
+
+@dataclass(frozen=True)
 class Revealed:
     """What is known about a function after the questions."""
 
@@ -86,6 +115,8 @@ class Revealed:
     asked: int
     """Calls of the function in all."""
     conclusion: str
+    special: tuple[SpecialDifference, ...] = ()
+    """Where a plan that is found does not hold: one example of each kind of question after infinities, NaN and overflow."""
 
     def predict(self, *arrays: Any) -> Values:
         """What the function returns, by the plan, which must have been found; see :func:`predict`."""
@@ -138,8 +169,8 @@ def predict(plan: Plan | MatmulPlan, *arrays: Any, unit: str | Unit | None = Non
     x of shape (..., n), of which running sums are, too; of a plan of products
     x (..., n) and y (n,), or A (M, n) and B (n, N).  By a plan of tcu.matmul
     whatever that multiplies, on the model of a unit, None: "H100"; a tree has
-    its arithmetic in itself.  Raises ParameterError, ShapeError, DtypeError or
-    UnknownNameError.
+    its arithmetic in itself, and takes none.  Raises ParameterError, ShapeError,
+    DtypeError or UnknownNameError.
     """
     products = multiplies(plan)
     if len(arrays) != 1 + products:
@@ -148,6 +179,7 @@ def predict(plan: Plan | MatmulPlan, *arrays: Any, unit: str | Unit | None = Non
         a, b = arrays
         return multiply_by(plan, a, b, unit)
     step = tree_of(plan)
+    check_no_unit(unit)
     given = [np.asarray(each) for each in arrays]
     shapes = ", ".join(str(each.shape) for each in given)
     if products:
@@ -165,6 +197,13 @@ def predict(plan: Plan | MatmulPlan, *arrays: Any, unit: str | Unit | None = Non
         )
     found = _results(plan, x.reshape(-1, plan.n), None)
     return np.asarray(found.T.reshape(x.shape if is_running(plan) else x.shape[:-1]))
+
+
+def check_no_unit(unit: str | Unit | None) -> None:
+    """Raises ParameterError where a plan whose step is a tree is given a unit, UnknownNameError for one that does not exist."""
+    if unit is not None:
+        name = get_unit(unit).name
+        raise ParameterError(f"unit={name!r}: this plan has its arithmetic in itself: leave unit out")
 
 
 def multiplies(plan: Plan | MatmulPlan) -> bool:
@@ -221,7 +260,10 @@ def reveal(
     shape:
         (M, N, K) of a matrix product A (M, K) · B (K, N), in place of n.
     outputs:
-        Fresh results that must be reproduced; None chooses by n.
+        Fresh results that must be reproduced; None chooses by n.  They are finite,
+        and so are their sums; infinities, NaN and overflow are asked about
+        afterwards, and where those answers are not the plan's, ``special`` of the
+        result has them and its conclusion says so.
     seed:
         Of the inputs; None draws fresh ones.
     progress:
@@ -234,12 +276,20 @@ def reveal(
     >>> found.verdict, found.different
     ('reproduced', 0)
     """
-    if outputs is not None and outputs < 1:
-        raise ParameterError(f"outputs={outputs}: compare at least one output")
+    compared = None if outputs is None else whole_number(outputs)
+    if outputs is not None and (compared is None or compared < 1):
+        raise ParameterError(f"outputs={outputs!r}: compare at least one output, a whole number of them")
+    if progress is not None and not callable(progress):
+        raise ParameterError(f"progress={progress!r}: give a function of a text, or None")
+    rng = np.random.default_rng(checked_seed(seed))
     box = black_box(function, n, kind, dtype, shape)
-    if outputs is None:
-        outputs = int(np.clip(_NUMBERS // box.n, _LEAST, _MOST)) * (box.n if box.kind == "cumsum" else 1)
-    return _Search(box, np.random.default_rng(seed), outputs, progress or (lambda _: None)).run()
+    if compared is None:
+        compared = int(np.clip(_NUMBERS // box.n, _LEAST, _MOST)) * (box.n if box.kind == "cumsum" else 1)
+    return _Search(box, rng, compared, progress or (lambda _: None)).run()
+
+
+class _Unsteady(Exception):
+    """The function returned other bits for the same inputs."""
 
 
 @dataclass(frozen=True)
@@ -264,11 +314,17 @@ class _Search:
         self.why = "no arithmetic of the family at the tree's nodes agrees on every bit"
 
     def run(self) -> Revealed:
-        self.progress("does it repeat itself")
-        if not self._repeats_itself():
+        try:
+            found = self._searched()
+            return self._with_special(found) if found.plan and found.verdict == "reproduced" else found
+        except _Unsteady:
             return self._found(
                 "not a fixed tree", None, "it does not return the same bits for the same inputs"
             )
+
+    def _searched(self) -> Revealed:
+        self.progress("does it repeat itself")
+        self._check_repetition(_REPEATS * self._together_at_most(8), 2)
         found: list[tuple[TreeStep, npt.NDArray[np.bool_]]] = []
         open_regions = self._regions()
         while open_regions:
@@ -368,22 +424,70 @@ class _Search:
     def outside(self) -> Revealed:
         """The best plan that was found, and where it goes wrong."""
         refuted = self._best()
+        self._check_repetition(min(_REPEATED, max(1, _REPEATED_NUMBERS // self._numbers)), 1)
         if refuted is None or refuted.wrong is None:
             return self._found("outside", None, self.why)
         text = f"the best plan differs on {refuted.different:,} of {refuted.results:,} fresh results"
         example = _shrunk(self.box, refuted.plan, *refuted.wrong)
         return self._found("outside", refuted.plan, text, refuted.results, refuted.different, example)
 
-    def _repeats_itself(self) -> bool:
-        """The same bits again, on masks too, where a change of order shows most."""
+    @property
+    def _numbers(self) -> int:
+        """Of one question, and one operand."""
         m, n, k = self.box.shape
-        rows = min(8, max(1, _BATCH // (k * max(m, n))))
-        for _ in range(_REPEATS):
-            x, y = rows_of(self.box, self.rng, rows)
-            first = self.box(x, y)
-            if not all(same_bits(first, self.box(x, y)).all() for _ in range(2)):
-                return False
-        return True
+        return k * max(m, n)
+
+    def _together_at_most(self, rows: int) -> int:
+        return min(rows, max(1, _BATCH // self._numbers))
+
+    def _check_repetition(self, rows: int, times: int) -> None:
+        """Raises _Unsteady unless the bits are the same again, on masks too, where a change of order shows most."""
+        together = self._together_at_most(8)
+        for _ in range(-(-rows // together)):
+            x, y = rows_of(self.box, self.rng, together)
+            self._check_steady(x, y, self.box(x, y), times)
+
+    def _check_steady(self, x: Values, y: Values | None, answer: Values, times: int = _ASKED_AGAIN) -> None:
+        """Raises _Unsteady if an answer is another one when it is asked again."""
+        if not all(same_bits(answer, self.box(x, y)).all() for _ in range(times)):
+            raise _Unsteady
+
+    def _with_special(self, found: Revealed) -> Revealed:
+        """What was found, and where infinities, NaN and sums too large for their format are no plan's."""
+        assert found.plan is not None
+        self.progress("infinities, NaN and overflow")
+        different: dict[str, SpecialDifference] = {}
+        for what, x, y in special_inputs(self.box):
+            if what in different:
+                continue
+            expected = _results(found.plan, x, y)
+            try:
+                answer = self.box(x, y)
+            except Exception as error:  # a function may well refuse a NaN
+                raised = " ".join(str(error).split())
+                if not isinstance(error, TcuError):
+                    raised = f"{type(error).__name__}: {raised}"
+                place = tuple(0 for _ in expected.shape)
+                different[what] = self._special(what, x, y, place, None, float(expected[place]), raised)
+                continue
+            wrong = np.argwhere(~self.box.same(answer, expected))
+            if len(wrong):
+                self._check_steady(x, y, answer)
+                place = tuple(int(each) for each in wrong[0])
+                different[what] = self._special(
+                    what, x, y, place, float(answer[place]), float(expected[place])
+                )
+        text = found.conclusion
+        if different:
+            text += "; but special values differ: " + "; ".join(map(str, different.values()))
+        return replace(found, asked=self.box.asked, conclusion=text, special=tuple(different.values()))
+
+    def _special(
+        self, what: str, x: Values, y: Values | None, place: tuple[int, ...], function: float | None, plan: float,
+        raised: str = "",
+    ) -> SpecialDifference:  # fmt: skip
+        x, y = _as_given(self.box, x, y)
+        return SpecialDifference(what, x, y, _result(self.box, place), function, plan, raised)
 
     def _steps(self, in_full: bool) -> Iterator[TreeStep]:
         """Trees with an arithmetic that contradicts none of a first few answers."""
@@ -412,19 +516,31 @@ class _Search:
         """The plan against fresh results, until one is different, which other plans must then answer, too."""
         self.progress("fresh inputs")
         box = self.box
-        m, n, k = box.shape
-        size = max(1, _BATCH // (k * max(m, n)))
         compared = 0
-        for rows in batches(-(-self.outputs // box.results), min(size, 256)):
-            x, y = rows_of(box, self.rng, rows)
-            answer, expected = box(x, y), _results(plan, x, y)
-            same = box.same(answer, expected)
-            compared += rows * box.results
+        for x, y, answer in self._questions(plan):
+            same = box.same(answer, _results(plan, x, y))
+            compared += len(x) * box.results
             if not same.all():
                 wrong = np.argwhere(~same)
+                row = slice(wrong[0][1], wrong[0][1] + 1)
+                self._check_steady(x[row], None if y is None else y[row], answer[:, row])
                 self.evidence.general.add(x, y, answer)
                 return _Compared(plan, compared, len(wrong), (x, y, tuple(int(i) for i in wrong[0])))
         return _Compared(plan, compared)
+
+    def _questions(self, plan: Plan) -> Iterator[tuple[Values, Values | None, Values]]:
+        """Fresh inputs and their answers; before them those that tell sums apart that lose little or nothing."""
+        box = self.box
+        if _loses_little(tree_of(plan)) and self._decisive is not None:
+            yield self._decisive
+        for rows in batches(-(-self.outputs // box.results), self._together_at_most(256)):
+            x, y = rows_of(box, self.rng, rows)
+            yield x, y, box(x, y)
+
+    @cached_property
+    def _decisive(self) -> tuple[Values, Values | None, Values] | None:
+        asked = decisive_rows(self.box)
+        return None if asked is None else (*asked, self.box(*asked))
 
     def _found(
         self, verdict: Verdict, plan: Plan | None, text: str, compared: int = 0, different: int = 0,
@@ -437,10 +553,33 @@ class _Search:
         )  # fmt: skip
 
 
+def _loses_little(step: TreeStep | TreeRegions) -> bool:
+    """Whether sums are exact or compensated anywhere in a tree."""
+    trees = step.trees if isinstance(step, TreeRegions) else (step,)
+    return any(
+        isinstance(node.operation, Compensated | ExactAddition) for tree in trees for node in tree.nodes
+    )
+
+
+def _as_given(box: BlackBox, x: Values, y: Values | None) -> tuple[Values, Values | None]:
+    """One question, as the function takes it."""
+    if box.kind == "matmul" and y is not None:
+        return x[0], y[0]
+    return x.reshape(-1), None if y is None else y.reshape(-1)
+
+
+def _result(box: BlackBox, place: tuple[int, ...]) -> tuple[int, ...]:
+    """Where in the function's answer a result is."""
+    return place[2:] if box.kind == "matmul" else place[:1] if box.kind == "cumsum" else ()
+
+
 def _shrunk(
     box: BlackBox, plan: Plan, x: Values, y: Values | None, where: tuple[int, ...]
 ) -> SumCounterexample:
-    """Zero what can be zeroed, many leaves at a time, then clear low bits, as long as the two still differ."""
+    """Zero what can be zeroed, many leaves at a time, then clear low bits, as long as the two still differ.
+
+    Raises _Unsteady if in the end they do not.
+    """
     row = where[1]
     x, y = x[row : row + 1].copy(), None if y is None else y[row : row + 1].copy()
     place = (where[0], 0, *where[2:])
@@ -484,11 +623,8 @@ def _shrunk(
                 codes[spot] = before & ~(codes.dtype.type(1) << codes.dtype.type(bit))
                 if codes[spot] != before and (left <= 0 or not differ()):
                     codes[spot] = before
-    answer, expected = box(x, y)[place], _results(plan, x, y)[place]
-    result = where[2:] if box.kind == "matmul" else where[:1] if box.kind == "cumsum" else ()
-    x, y = (
-        (x[0], y[0])
-        if box.kind == "matmul" and y is not None
-        else (x.reshape(-1), None if y is None else y.reshape(-1))
-    )
-    return SumCounterexample(x, y, result, float(answer), float(expected))
+    answer, expected = box(x, y)[place], np.asarray(_results(plan, x, y)[place])
+    if same_bits(answer, expected):
+        raise _Unsteady
+    x, y = _as_given(box, x, y)
+    return SumCounterexample(x, y, _result(box, where), float(answer), float(expected))

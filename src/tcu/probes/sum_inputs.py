@@ -11,11 +11,13 @@ from tcu.formats.array import encode_array
 from tcu.formats.format import Format
 from tcu.probes.black_box import BlackBox
 
-__all__ = ["draw", "rows_of"]
+__all__ = ["batches", "decisive_rows", "draw", "encoded", "rows_of"]
 
 Values = npt.NDArray[np.float64]
 _DIGITS = (8, 11, 14, 24, 25, 53)
 """Of accumulators that there are: distances at which numbers decide a rounding."""
+_DECISIVE, _DECISIVE_NUMBERS = 256, 1 << 21
+"""Rows of either kind that are always asked, of so many numbers in all if those are more, but 32 rows at least."""
 
 
 def rows_of(
@@ -24,15 +26,63 @@ def rows_of(
     """Elements in the format of the box, as it takes them; each row, or each product of matrices, of one kind."""
     m, n, k = box.shape
     if not box.products:
-        return _encoded(draw(rng, box.input, box.output, rows, k), box.input), None
+        return encoded(draw(rng, box.input, box.output, rows, k), box.input), None
     x, y = np.empty((rows, m, k)), np.empty((rows, k, n))
     for number in range(rows):
         a, b = _pairs(rng, box.input, box.output, m, n, k)
         x[number], y[number] = a, b
-    return _encoded(x, box.input), _encoded(y, box.input)
+    return encoded(x, box.input), encoded(y, box.input)
 
 
-def _encoded(values: Values, fmt: Format) -> npt.NDArray[np.generic]:
+def decisive_rows(box: BlackBox) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.generic] | None] | None:
+    """The same questions every time, on which sums that lose little or nothing differ: two distances decide a rounding.
+
+    None of fewer than three numbers, which no such sum adds up in another way.
+    """
+    m, n, k = box.shape
+    if k < 3:
+        return None
+    rng = np.random.default_rng(0)
+    count = int(np.clip(_DECISIVE_NUMBERS // k, 32, _DECISIVE))
+    top = min(box.input.emax, box.output.emax) - k.bit_length() - 1
+    x = np.zeros((2 * count, k))
+    for number, row in enumerate(x):
+        values = _two_roundings(rng, top) if number % 2 else _cancelling_to_a_tie(rng, box.input, top)
+        few = min(values.size, k)
+        start = int(rng.choice([0, k - few, int(rng.integers(0, k - few + 1))]))
+        row[start : start + few] = values[:few]
+    x = x[: len(x) // m * m or len(x)]
+    if not box.products:
+        return encoded(x, box.input), None
+    x = x.reshape(-1, m, k) if len(x) >= m else np.resize(x, (1, m, k))
+    return encoded(x, box.input), encoded(np.ones((len(x), k, n)), box.input)
+
+
+def _two_roundings(rng: np.random.Generator, top: int) -> Values:
+    """A number, another that is half of its last bit for some format, and one that decides that tie, but not for every accumulator."""
+    near, far = sorted(rng.choice([8, 11, 24, 53, 64, 106], 2, replace=False))
+    odd = 2.0 ** (1 - near) if rng.random() < 0.5 else 0.0
+    least = 2.0 ** -(far + 1.0 + rng.integers(0, 3))
+    values = np.array([1 + odd, 2.0**-near, least]) * rng.choice([-1.0, 1.0], 3)
+    return np.asarray(rng.permutation(np.ldexp(values, top if rng.random() < 0.5 else min(top, 0))))
+
+
+def _cancelling_to_a_tie(rng: np.random.Generator, fmt: Format, top: int) -> Values:
+    """A number that all but cancels, one that it hides, and half of that one's last bit."""
+    digits = int(rng.choice([24, 53]))
+    hidden = digits + int(rng.integers(0, 2))
+    tie = hidden + int(rng.choice([digits - 1, digits, digits + 1, 24]))
+    a, b, d = 1 + rng.integers(0, 1 << fmt.fraction_bits, 3) / 2.0**fmt.fraction_bits
+    if rng.random() < 0.5:
+        d = 1.0
+    again = -a * (1 + int(rng.integers(-1, 2)) * 2.0**-fmt.fraction_bits)
+    b, d = np.ldexp([b, d], [-hidden, -tie]) * rng.choice([-1.0, 1.0], 2)
+    values = np.array([a, b, again, d])[list(rng.permutation(4)) if rng.random() < 0.4 else [0, 1, 2, 3]]
+    return np.asarray(np.ldexp(values, top if rng.random() < 0.5 else min(top, 0)))
+
+
+def encoded(values: Values, fmt: Format) -> npt.NDArray[np.generic]:
+    """Values in an array of the format's dtype."""
     if fmt.bits >= 32:
         return values.astype(fmt.dtype)
     return encode_array(values, fmt).view(fmt.dtype)
