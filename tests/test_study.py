@@ -34,6 +34,8 @@ from tcu.study import (
     stored_result,
     what_is_missing,
 )
+from tcu.study.atomics import atomic_rows
+from tcu.study.comparison import CLASSIC, CUB_FLOAT, CUB_HALF, RECURRENCE, SINGLE, SPLIT, TREES
 from tcu.study.data import spread
 from tcu.study.gemm import GEMM, LIBRARY, NAIVE, READING, SHARED
 from tcu.study.provenance import provenance
@@ -431,6 +433,109 @@ def test_the_shares_of_a_split_are_ranked_by_their_times() -> None:
     papers = [{**row, "variant": "split-atomic"} for row in rows]
     verdict = STUDIES["split"].show(papers).verdicts[0]
     assert (verdict.place, verdict.outcome) == ("paper 000, figure 6, section 5.3, section 7", "reproduced")
+
+
+def compared(times: dict[str, float], draws: int = 30) -> list[dict[str, Any]]:
+    """Rows of "variants": microseconds at a million numbers, ten thousand times that at the largest n."""
+    errors = {"normal": [0.1] * draws, "uniform": [1e-4] * draws}
+    return [
+        {"n": n, "who": who, "seconds": t * n * 1e-12, "percent_error": errors}
+        for n in (1 << 20, 400_000_000) for who, t in times.items()
+    ]  # fmt: skip
+
+
+TIMES = {
+    CLASSIC: 4.0, SINGLE: 1.0, RECURRENCE: 1.5, SPLIT: 3.0, TREES[SINGLE]: 9.0, TREES[SPLIT]: 0.1, "tcu.sum": 0.5,
+    CUB_HALF: 1.1, CUB_FLOAT: 2.2,
+}  # fmt: skip
+"""As the paper ranks them; the forms of single-pass and the split that are not the paper's would rank otherwise."""
+
+
+def test_the_paper_s_single_pass_and_split_are_those_with_atomics() -> None:
+    assert "atomic" in SINGLE
+    assert "atomic" in SPLIT
+    assert all(point["variant"].endswith("-atomic") for name in ("single-pass", "split")
+               for point in STUDIES[name].points(False)[0]["options"])  # fmt: skip
+    pytest.importorskip("torch", reason="needs PyTorch")
+    from tcu.study.gpu.peers import gather
+
+    assert {SINGLE, RECURRENCE, SPLIT, *TREES.values()} <= {
+        one.name for one in gather("float16", None, variants=True, compiled=False).participants
+    }
+
+
+def test_variants_are_ranked_by_the_forms_of_the_paper_alone() -> None:
+    study = STUDIES["variants"]
+
+    def outcomes(rows: list[dict[str, Any]]) -> list[str]:
+        shown = study.show(rows)
+        check(study, shown)
+        return [verdict.outcome for verdict in shown.verdicts if "TITAN" not in verdict.statement]
+
+    shown = study.show(compared(TIMES))
+    ranks, sizes, large, beps, *_ = shown.verdicts
+    assert (ranks.outcome, beps.outcome, large.outcome) == ("reproduced", "reproduced", "differs")
+    assert (
+        "with blocks added in tcu's order single-pass R=4 B=128 0.4, split R=1 B=512 40.0" in ranks.measured
+    )
+    turned = study.show(compared(TIMES | {SINGLE: 9.0, TREES[SINGLE]: 1.0}))
+    assert [v.outcome for v in turned.verdicts[:4]] == ["differs", sizes.outcome, "reproduced", "differs"]
+    # Without them nothing is said, whatever the other forms do.
+    for lacking in ((SINGLE,), (SPLIT,), (SINGLE, SPLIT)):
+        some = {who: t for who, t in TIMES.items() if who not in lacking}
+        for trees in (0.1, 9.0):
+            rows = compared(some | dict.fromkeys(TREES.values(), trees))
+            assert outcomes(rows) == ["not measured"] * 7
+            assert (
+                "the paper's blocks add by atomics, which did not take part"
+                in study.show(rows).verdicts[0].why
+            )
+    assert "(gpu-atomic.json)" not in ranks.measured
+    assert "gpu-atomic.json): single-pass" in study.show(rows).verdicts[0].measured
+
+
+def test_errors_beside_cub_are_judged_by_thirty_arrays() -> None:
+    study = STUDIES["variants"]
+    told = [study.show(compared(TIMES, draws)).verdicts[4:7] for draws in (30, 29, 1)]
+    assert [verdict.outcome for verdict in told[0]] == ["differs", "reproduced", "differs"]
+    assert [verdict.outcome for few in told[1:] for verdict in few] == ["not measured"] * 6
+    assert "errors are judged by 30 arrays" in told[2][0].why
+    rows = compared(TIMES)
+    for row in rows:
+        if row["who"] == CUB_FLOAT:
+            row["percent_error"] = {"normal": [1e-4] * 30, "uniform": [1e-6] * 30}
+        if row["who"] == CUB_HALF:
+            row["percent_error"] = {"normal": [0.1] * 30, "uniform": [None] * 30}
+    assert [verdict.outcome for verdict in study.show(rows).verdicts[4:7]] == ["reproduced"] * 3
+    rows[1]["percent_error"] = {
+        "normal": [0.1] * 30,
+        "uniform": [1e-4] * 29 + [0.01],
+    }  # one array of one size
+    assert rows[1]["who"] == SINGLE
+    assert study.show(rows).verdicts[5].outcome == "differs"
+
+
+def test_single_pass_in_order_is_told_beside_what_atomics_take() -> None:
+    """By the rows of benchmarks/results/gpu-atomic.json."""
+    rows, source = atomic_rows("single-pass")
+    assert len(rows) == 48
+    assert all(row["variant"] == "single-pass-atomic" and row["seconds"] > 0 for row in rows)
+    best = min(rows, key=lambda row: row["seconds"])
+    in_order = STUDIES["single-pass"].show(
+        sweep(lambda n, chain, block: 5e-6 + 6e-9 * n / (block // 32 * chain * 256))
+    )
+    for verdict in in_order.verdicts[:-1]:
+        assert verdict.outcome == "not measured"
+        assert f" With atomics ({source}): " in verdict.measured
+    told = f"the best, B = {best['block']}, R = {best['chain']} ({best['seconds'] * 1e6:.1f} µs)"
+    assert told in in_order.verdicts[2].measured
+    split, _ = atomic_rows("split")
+    fastest = 1 - min(split, key=lambda row: row["seconds"])["fraction"]
+    shown = STUDIES["split"].show([{**row, "variant": "split"} for row in split])
+    assert (
+        f"With atomics ({source}): The fastest share of warp shuffles is {fastest:.0%}"
+        in shown.verdicts[0].measured
+    )
 
 
 def test_a_calibration_says_which_assumption_the_times_contradict() -> None:
