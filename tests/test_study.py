@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from tcu.errors import DataFileError, UnknownNameError
+from tcu.plan.segmented import ALGORITHMS, best_algorithm
 from tcu.study import (
     PAPERS,
     STUDIES,
@@ -333,14 +334,14 @@ def test_what_is_stored_of_every_study_can_be_shown(name: str) -> None:
 
 def test_segments_show_the_best_of_the_algorithms_at_each_length() -> None:
     seconds = {
-        "reduction-16": 1.05,
-        "reduction-256n": 2.0,
-        "paper-002": 1.1,
+        "reduction-16": 1.5,
+        "reduction-256n": 1.05,
+        "paper-002": 1.8,
         "CUB half→half": 1.5,
         "read alone": 1.0,
     }
     speed = [
-        {"segment": n, "who": who, "median": t, "of_ceiling": 1 / t, "best": who == "reduction-16", "largest_error": 0.1}
+        {"segment": n, "who": who, "median": t, "of_ceiling": 1 / t, "best": who == "reduction-256n", "largest_error": 0.1}
         for n in (16, 256) for who, t in seconds.items()
     ]  # fmt: skip
     energy = [
@@ -352,7 +353,11 @@ def test_segments_show_the_best_of_the_algorithms_at_each_length() -> None:
     check(SEGMENTS, shown)
     ideal, cub, selected, power = shown.verdicts
     assert [verdict.outcome for verdict in shown.verdicts] == ["reproduced"] * 2 + ["differs", "reproduced"]
-    assert "more than 2% slower than the fastest at 2 of 2 lengths" in selected.measured
+    assert "more than 2% slower than the fastest at 2 of 2 lengths, 1.43 times" in selected.measured
+    assert (
+        "measured under an older table: at 2 lengths it is another's, up to 1.20 times as slow"
+        in selected.measured
+    )
     assert "95%" in ideal.measured
     assert "1.4 times" in cub.measured
     assert "25% less power" in power.measured
@@ -367,11 +372,53 @@ def test_segments_show_the_best_of_the_algorithms_at_each_length() -> None:
     ]
     assert "results to write are 12% of what is read" in slow.verdicts[0].why
     assert "67% of the ideal" in slow.verdicts[1].why
+    assert "older table" not in segments({"reduction-16": 1.5, "paper-002": 1.51}).verdicts[2].measured
     for row in energy:
         row["watts"] = 700.0 if row["who"] == "paper-002" else 600.0
     hungry = SEGMENTS.show(SEGMENTS.stored.rows(document)).verdicts[-1]  # type: ignore[union-attr]
     assert hungry.outcome == "differs"
     assert "17% more power" in hungry.measured
+
+
+def segments(*lengths: dict[str, float]) -> Shown:
+    """Of 2^30 numbers in segments of 16, 2^20 and 2^21, which are 1,024 and 512: who takes how many seconds."""
+    rows = [
+        {"segment": n, "who": who, "median": t, "of_ceiling": 1 / t, "best": t == min(t for name, t in seconds.items() if "CUB" not in name)}
+        for n, seconds in zip((16, 1 << 20, 1 << 21), lengths, strict=False) for who, t in seconds.items()
+    ]  # fmt: skip
+    return SEGMENTS.show(SEGMENTS.stored.rows({"figures": {"count": 1 << 30, "rows": rows, "energy": []}}))  # type: ignore[union-attr]
+
+
+def test_cub_s_segmented_sum_is_no_peer_where_segments_are_few() -> None:
+    ours = {"reduction-16": 1.0, "CUB half→half": 1.2}
+    for few in (0.1, 300.0):  # faster, and much slower
+        cub = segments(ours, ours, ours | {"CUB half→half": few}).verdicts[1]
+        assert cub.outcome == "reproduced"
+        assert "at 2 of 2 lengths: from 1.20 (segments of 16) to 1.2 times" in cub.measured
+    fast = segments(ours, ours | {"CUB half→half": 0.9}).verdicts[1]
+    assert (fast.outcome, fast.measured[:53]) == (
+        "differs",
+        "Faster than CUB's segmented sum at 1 of 2 lengths: fr",
+    ), "1,024 are many"
+
+
+def test_the_named_algorithm_of_the_stored_rows_is_the_fastest() -> None:
+    """The table was chosen from these rows, so they must say so; the verdict goes by them and not by its own row."""
+    result = stored_result(SEGMENTS, stored_folder())
+    assert result is not None
+    times: dict[int, dict[str, float]] = {}
+    for row in result.rows:
+        if row["part"] == "rows":
+            times.setdefault(row["segment"], {})[row["who"]] = row["median"]
+    slow = [
+        n for n, own in times.items() if own[best_algorithm(n)] > 1.02 * min(own[name] for name in ALGORITHMS)
+    ]
+    stale = [n for n, own in times.items() if abs(own["paper-002"] / own[best_algorithm(n)] - 1) > 0.02]
+    selected = SEGMENTS.show(result.rows).verdicts[2]
+    assert selected.statement.startswith('variant="paper-002"')
+    assert (selected.outcome == "reproduced") is (not slow)
+    assert f"at {len(slow)} of {len(times)} lengths" in selected.measured
+    assert (f"older table: at {len(stale)} lengths" in selected.measured) is bool(stale)
 
 
 def test_rates_of_matrix_products_are_compared() -> None:
