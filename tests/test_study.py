@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -38,12 +38,14 @@ from tcu.study import (
 from tcu.study.atomics import atomic_rows
 from tcu.study.comparison import CLASSIC, CUB_FLOAT, CUB_HALF, RECURRENCE, SINGLE, SPLIT, TREES
 from tcu.study.data import spread
+from tcu.study.features import _evidence_of
 from tcu.study.gemm import GEMM, LIBRARY, NAIVE, READING, SHARED
 from tcu.study.provenance import provenance
 from tcu.study.run import finished, load
 from tcu.study.segments import SEGMENTS
 from tcu.study.study import Figure, Shown, Table
-from tcu.units import AlignedSum, get_unit, units_with
+from tcu.study.theorems import _bound
+from tcu.units import AlignedSum, Standing, get_unit, units_with
 
 ROOT = Path(__file__).parents[1]
 STOPPED_STUDY = """
@@ -645,6 +647,81 @@ def test_the_findings_of_paper_003_are_asked_of_every_unit() -> None:
         ("B200", "25"),
     ):
         assert bits[unit] == expected
+
+
+THIS_PAPER, PINNED = "model resting on this paper", "model pinned by hardware outputs"
+
+
+def of_paper_003(*pinned: tuple[str, str]) -> dict[str, str]:
+    """Outcomes by statement where every answer is the stored one and rests on the paper, but for those of these units and inputs."""
+    result = stored_result(STUDIES["features"], stored_folder())
+    assert result is not None
+    rows = [
+        {**row, "evidence": PINNED if (row["unit"], row["input"]) in pinned else THIS_PAPER}
+        for row in result.rows
+    ]
+    # The table of sections and the sum of widths ask for answers alone, whatever they rest on.
+    return {
+        v.statement: v.outcome
+        for v in STUDIES["features"].show(rows).verdicts
+        if v.check.startswith("each answer")
+    }
+
+
+def test_what_rests_on_a_paper_does_not_confirm_it() -> None:
+    nothing = of_paper_003()
+    assert len(nothing) > 20
+    assert set(nothing.values()) == {"not measured"}
+    of_one = of_paper_003(("V100", "binary16"))
+    confirmed = "Sums in binary32 are rounded toward zero."
+    assert of_one[confirmed] == "reproduced"
+    assert of_one["The V100 has no guard digit: 1 - (1 - 2^-24) is 2^-23."] == "reproduced"
+    elsewhere = ("T4 and A100 keep one bit more, 24.", "In binary64 sums are monotonic.")
+    assert {of_one[statement] for statement in elsewhere} == {"not measured"}
+    assert of_paper_003(("A100", "binary64"))[elsewhere[1]] == "reproduced"
+    # What contradicts the paper counts, whatever it rests on.
+    result = stored_result(STUDIES["features"], stored_folder())
+    assert result is not None
+    wrong = [
+        {**row, "evidence": THIS_PAPER, "value": "RNE" if (row["unit"], row["experiment"]) == ("T4", "rounding mode") else row["value"]}
+        for row in result.rows
+    ]  # fmt: skip
+    (verdict,) = [v for v in STUDIES["features"].show(wrong).verdicts if v.statement == confirmed]
+    assert verdict.outcome == "differs"
+
+
+def test_every_standing_of_a_model_is_evidence_of_its_own() -> None:
+    expected = {
+        "pinned by hardware outputs": PINNED, "resting on a paper": THIS_PAPER,
+        "resting on a published model": "model resting on a published model",
+        "resting on a specification": "model resting on a specification", "a user's": "model a user's",
+    }  # fmt: skip
+    assert {standing: _evidence_of(standing) for standing in get_args(Standing)} == expected
+    asked = STUDIES["features"].measure(
+        {"unit": "T4", "instruction": "mma", "input": "binary16", "output": "binary32"}
+    )  # type: ignore[misc]
+    assert {row["evidence"] for row in asked} == {_evidence_of(get_unit("T4").instructions[0].standing)}
+
+
+def test_a_printed_bound_whose_ratio_grows_with_m_does_not_hold() -> None:
+    """As that of Theorem 6, in whose whole calls one constant holds."""
+
+    def bound(last: float, whole: float = 10.0) -> Verdict:
+        return _bound([
+            {"algorithm": "karatsuba", "m": m, "n": n, "fills": True, "cost": ratio * n, "bound": float(n), "whole": ratio * n / whole}
+            for m, ratio in ((16, 100.0), (256, 120.0), (65536, last)) for n in (10**3, 10**6)
+        ])  # fmt: skip
+
+    assert bound(150.0).outcome == "reproduced"
+    grown = bound(200.0)
+    assert grown.outcome == "differs"
+    assert (
+        "As printed, the bound is exceeded 100 (m = 16), 120 (m = 256), 200 (m = 65,536) times"
+        in grown.measured
+    )
+    assert "in whole calls one does" in grown.why
+    assert (large := bound(150.0, 1000.0)).outcome == "differs"
+    assert large.why == "the stated constant is too small"
 
 
 @pytest.mark.parametrize(
