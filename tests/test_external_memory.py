@@ -1,8 +1,9 @@
 """Contract: all work of a program is charged by the operation that does it, and moves at most 3 words for a step.
 
 Every algorithm runs on arrays in an external memory, which counts each word
-that NumPy reads or writes of them, whoever asks for it (Theorem 8 and its
-proof).  Between the counted operations of the machine nothing may move, and
+that NumPy reads or writes of them (Theorem 8 and its proof), and each step of
+products and sorts.  What it does not see is confined to functions listed here:
+SparseMatrix, the host's tables and digits, and views below it.  Between the counted operations of the machine nothing may move, and
 inside one no more than 3 words for each step that it charges; planted work
 beside the operations, and an operation that charges too little, are seen.
 Results are those of the machine itself, of real units too; the internal memory

@@ -140,7 +140,7 @@ def _speeds(rows: Rows, classic: dict[int, float]) -> list[Verdict]:
             *_small_and_large(rows, n),
         ]  # fmt: skip
     cub, wide, own_time, single_time = times[CUB_HALF], times[CUB_FLOAT], times["tcu.sum"], times[SINGLE]
-    if cub and wide and own_time:
+    if cub and wide and own_time and single_time:
         beps = {who: n / seconds * 1e-9 for who, seconds in times.items() if seconds}
         verdicts.append(Verdict.of(
             *_BEPS,
