@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -194,9 +194,8 @@ def _whole_sums(name: str, rows: Sequence[Document]) -> Iterator[Point]:
         peers = {who: rate for who, rate in found.items() if not who.startswith(("tcu.", *CEILINGS))}
         if "tcu.sum" in found:
             who = max(peers, key=lambda who: peers[who], default="")
-            yield Point(
-                name, f"tcu.sum, {dtype}, {power(n)} numbers", found["tcu.sum"], peers.get(who, 0.0), who
-            )
+            what = f"tcu.sum, {dtype}, {power(n)} numbers"
+            yield Point(name, what, found["tcu.sum"], peers.get(who, 0.0), who + _absent(found))
 
 
 def _rates(point: Document) -> tuple[tuple[str, float] | None, tuple[str, float] | None]:
@@ -204,7 +203,13 @@ def _rates(point: Document) -> tuple[tuple[str, float] | None, tuple[str, float]
     speed = {who: row["tb_per_s"] for who, row in point["participants"].items() if "tb_per_s" in row}
     mine = next(((who, rate) for who, rate in speed.items() if who.startswith("tcu.")), None)
     peers = [(who, rate) for who, rate in speed.items() if not who.startswith("tcu.") and who not in CEILINGS]
-    return mine, max(peers, key=lambda one: one[1], default=None)
+    best = max(peers, key=lambda one: one[1], default=None)
+    return mine, best and (best[0] + _absent(speed), best[1])
+
+
+def _absent(speeds: Mapping[str, float]) -> str:
+    """Beside a peer's name: the one of PyTorch's that may be faster, and did not take part."""
+    return " (without torch.compile)" if "torch" in speeds and "torch.compile" not in speeds else ""
 
 
 # Sums on a GPU

@@ -29,6 +29,7 @@ COLUMNS = (
     "CUB",
     "CUB, `gpu_to_gpu`",
     "PyTorch",
+    "`torch.compile`",
     "PyTorch, float64 inside",
 )
 
@@ -51,6 +52,7 @@ def table(document: dict[str, Any]) -> list[str]:
             _best({name: speed for name, speed in speeds.items() if "gpu_to_gpu" not in name}, "CUB"),
             next((speed for name, speed in speeds.items() if "gpu_to_gpu" in name), None),
             speeds.get("torch"),
+            speeds.get("torch.compile"),
             speeds.get("torch, dtype=float64"),
         )
         cells = " | ".join("–" if speed is None else f"{speed:.2f}" for speed in found)

@@ -214,6 +214,14 @@ def test_closed_forms_of_sizes_that_no_loop_would_reach() -> None:
     for k in (2, 5, 16):
         tables = 2 * 256 * k + 2 * sum(16**j for j in range(2, k + 1))
         assert cost_of("dft", 16**k, 256, 0).ledger.cost == 16**k * (4 + 8 * k + 6 * (k - 1) + 2) + tables
+    # A prime: planes and back; the chirp, 2, and two products with it, 6; a convolution of 16^3 numbers: padded, 2, times
+    # the kernel, 6, and transformed twice.  The kernel is made by a transform on the host, of 6 for each of 12 bits.
+    prime, length, k = 2039, 16**3, 3
+    transform = length * (8 * k + 6 * (k - 1) + 2) + 2 * 256 * k + 2 * (16**2 + 16**3)
+    ledger = cost_of("dft", prime, 256, 0).ledger
+    assert ledger.cost == prime * (4 + 2 + 2 * 6) + length * (2 + 6 + 6 * 12) + 2 * transform
+    steps = {entry.name: entry.count for entry in ledger if len(entry.path) == 2}
+    assert steps == {"chirp factors": 2 * prime, "kernel": 6 * 12 * length, "chirp": 2 * 6 * prime}
     # The last level is padded to a square; each has its ones.
     assert cost_of("sum", 1 << 64, 256, 3).ledger.cost == sum(16**k for k in range(2, 17)) + 256 + 16 * (
         3 + 16

@@ -1,8 +1,9 @@
 """Contract: all work of a program is charged by the operation that does it, and moves at most 3 words for a step.
 
 Every algorithm runs on arrays in an external memory, which counts each word
-that NumPy reads or writes of them, whoever asks for it (Theorem 8 and its
-proof).  Between the counted operations of the machine nothing may move, and
+that NumPy reads or writes of them (Theorem 8 and its proof), and each step of
+products and sorts.  What it does not see is confined to functions listed here:
+SparseMatrix, the host's tables and digits, and views below it.  Between the counted operations of the machine nothing may move, and
 inside one no more than 3 words for each step that it charges; planted work
 beside the operations, and an operation that charges too little, are seen.
 Results are those of the machine itself, of real units too; the internal memory
@@ -12,14 +13,17 @@ those that any program needs.
 
 from __future__ import annotations
 
+import ast
 import operator
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tcu
+import tcu.algorithms
 from tcu.algorithms import matmul_transfers_bound, simulate
 from tcu.errors import ParameterError
 from tcu.machine import ExternalMemoryExecutor, ModelExecutor
@@ -110,7 +114,9 @@ def watched_run(program: Callable[[tcu.Machine], Any], m: int, unit: str | None)
     machine = tcu.Machine(m, 2, executor=ExternalMemoryExecutor(inside), weak=True)
     machine.cpu = Watched(machine)  # type: ignore[assignment]
     result = program(machine)
-    assert machine.cpu.moved == 0, "work behind the last counted operation"  # type: ignore[attr-defined]
+    # A number is read as it is handed over.
+    handed = int(isinstance(result, np.generic))
+    assert machine.cpu.moved <= handed, "work behind the last counted operation"  # type: ignore[attr-defined]
     return result, machine
 
 
@@ -169,22 +175,159 @@ def test_planted_work_is_seen() -> None:
     )
 
 
-def test_no_algorithm_declares_steps() -> None:
-    """What the machine's operations charge is all that is charged: an algorithm calls ``step`` nowhere."""
-    import ast
-    from pathlib import Path
+def sorted_by_words(x: Any) -> None:
+    for i in range(len(x)):
+        for j in range(i):
+            if x[j] > x[i]:
+                x[i], x[j] = x[j], x[i]
 
-    import tcu.algorithms
+
+BESIDE: dict[str, Callable[[Any], Any]] = {
+    "sort": lambda x: x.sort(),
+    "argsort": lambda x: x.argsort(),
+    "np.sort": np.sort,
+    "take": lambda x: x.take([0, 2]),
+    "repeat": lambda x: x.repeat(2),
+    "nonzero": lambda x: x.nonzero(),
+    "searchsorted": lambda x: x.searchsorted(0.5),
+    "argmax": lambda x: x.argmax(),
+    "trace": lambda x: x.reshape(18, 21).trace(),
+    "put": lambda x: x.put([0], 1),
+    "fill": lambda x: x.fill(0),
+    "flatten": lambda x: x.flatten(),
+    "tolist": lambda x: x.tolist(),
+    "tobytes": lambda x: x.tobytes(),
+    "item": lambda x: x.item(3),
+    "flat": lambda x: list(x.flat),
+    "a word": lambda x: x[3],
+    "words in a loop": sum,
+    "sorting by words": sorted_by_words,
+    "max": lambda x: x.max(),
+    "np.max": np.max,
+    "np.sum": np.sum,
+    "count": np.count_nonzero,
+    "copyto": lambda x: np.copyto(x, 0),
+    "product": lambda x: x @ x,
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_planted_work_by_any_method_is_seen(name: str) -> None:
+    def program(machine: tcu.Machine) -> Any:
+        x = machine.array(X.copy())
+        BESIDE[name](x)
+        return machine.cpu.each(operator.add, x, x, name="add")
+
+    with pytest.raises(AssertionError, match="work beside the counted operations, before each add"):
+        watched_run(program, 16, None)
+
+
+@pytest.mark.parametrize(
+    "dear", [lambda x: x @ x.T, lambda x: np.dot(x, x.T), lambda x: np.sort(x, 0), np.argsort]
+)
+def test_a_step_a_word_is_too_little_for_products_and_sorts(dear: Callable[[Any], Any]) -> None:
+    with pytest.raises(AssertionError, match="each dear charges too little"):
+        watched_run(lambda machine: machine.cpu.each(dear, machine.array(A), name="dear"), 16, None)
+
+
+def test_what_is_not_counted_is_refused() -> None:
+    x = ExternalMemoryExecutor().array(A)
+    for work, name in (
+        (lambda: np.fft.fft(x), "numpy.fft.fft"),
+        (lambda: np.linalg.inv(x[:18]), "numpy.linalg.inv"),
+        (lambda: np.einsum("ij,ij", x, x), "numpy.einsum"),
+        (lambda: np.convolve(x[0], x[1]), "numpy.convolve"),
+        (lambda: x.partition(3), "ndarray.partition"),
+    ):
+        with pytest.raises(
+            ParameterError, match=f"{name}: its steps are not counted in an external memory; write it by"
+        ):
+            work()
+
+
+def test_every_method_of_an_array_is_counted_or_looks_at_no_word() -> None:
+    """A method of NumPy's that is new here has to be put into one of these."""
+    views = {
+        "T", "mT", "base", "ctypes", "data", "device", "diagonal", "dtype", "flags", "itemsize", "nbytes", "ndim",
+        "real", "imag", "setflags", "shape", "size", "squeeze", "strides", "swapaxes", "to_device",
+        "transpose", "view", "getfield",
+    }  # fmt: skip
+    by_functions = {  # which NumPy carries out by its ufuncs, or by functions that are counted
+        "all", "any", "clip", "conj", "conjugate", "cumprod", "cumsum", "max", "mean", "min", "prod", "ptp", "round",
+        "std", "sum", "var",
+    }  # fmt: skip
+    methods = {name for name in dir(np.ndarray) if not name.startswith("_")}
+    own = {name for name in vars(ExternalArray) if not name.startswith("_")} - {"get", "memory"}
+    assert methods - views - by_functions - {"itemset", "newbyteorder", "tostring"} <= own
+    executor = ExternalMemoryExecutor()
+    for name in by_functions & methods:
+        x = executor.array(X.copy())
+        x = x + 1j if name.startswith("conj") else x
+        before = executor.memory.transfers
+        getattr(x, name)(*((0, 1) if name == "clip" else ()))
+        assert executor.memory.transfers >= before + X.size, name
+
+
+# What an external memory does not see is confined to these functions.
+
+
+def calls_in_algorithms(names: set[str]) -> dict[str, set[str]]:
+    """File and function → which of these are called in it, of everything in ``tcu.algorithms``."""
+    found: dict[str, set[str]] = {}
+
+    def look(node: ast.AST, place: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            inner = place
+            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+                inner = f"{place}.{child.name}"
+            elif isinstance(child, ast.Attribute) and {child.attr, ast.unparse(child)} & names:
+                found.setdefault(place, set()).add(child.attr)
+            look(child, inner)
 
     for file in Path(tcu.algorithms.__file__).parent.glob("*.py"):
-        called = [
-            f"{file.name}:{node.lineno}"
-            for node in ast.walk(ast.parse(file.read_text()))
-            if isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr == "step"
-        ]
-        assert not called
+        look(ast.parse(file.read_text()), file.stem)
+    return found
+
+
+BELOW = {
+    "np.array", "asarray", "ascontiguousarray", "asanyarray", "frombuffer", "view", "get", "base", "item",
+}  # fmt: skip
+UNSEEN = {
+    # Charged by what calls them, and held by the closed forms of test_cli_cost.
+    "digits.to_digits": {"frombuffer"},
+    "digits._slice": {"ascontiguousarray", "view"},
+    "digits._packed": {"ascontiguousarray"},
+    "integers._numbers": {"get"},
+    "integers.integer_multiply": {"item"},  # the result, for the user
+    "dft_levels.ComplexDft._scales": {"asarray"},  # numbers that the host found become an array
+    "polynomials.evaluate_error_bound": {"asarray"},  # no program
+    "dft_error._matrix_error": {"get"},  # of a dictionary
+    "schemes.BilinearScheme.brent": {"array"},
+    "sparse._matrix": {"asarray"},  # the operands, of the user
+}
+"""Function → by what it looks at words below an external memory."""
+
+
+def test_no_algorithm_looks_below_the_memory() -> None:
+    found = {
+        place: names
+        for place, names in calls_in_algorithms(BELOW).items()
+        if not place.startswith("sparse_matrix.")
+    }
+    assert found == UNSEEN
+
+
+def test_no_algorithm_declares_steps() -> None:
+    """What the machine's operations charge is all that is charged: ``step`` is called nowhere, ``charge`` by sparse matrices."""
+    assert not calls_in_algorithms({"step"})
+    found = calls_in_algorithms({"charge"})
+    assert set(found) == {f"sparse_matrix.SparseMatrix.{name}" for name in DECLARED}
+
+
+DECLARED = {
+    "of_entries", "_made", "filled_rows", "filled_columns", "times", "row_sums", "largest", "norms", "entries", "dense",
+}  # fmt: skip
+"""Of :class:`SparseMatrix`; test_sparse counts their steps by hand."""
 
 
 def test_external_arrays_count_what_moves() -> None:
@@ -207,7 +350,7 @@ def test_external_arrays_count_what_moves() -> None:
         (lambda x: x * 2): (12, 12),
         (lambda x: np.add(x, x, out=x)): (24, 12),
         (lambda x: x[[0, 2]]): (8, 8),
-        (lambda x: x[0, 0]): (0, 0),
+        (lambda x: x[0, 0]): (1, 0),
         (lambda x: x.__setitem__(0, 7)): (0, 4),
         (lambda x: x.__setitem__(0, x[1])): (4, 4),
         (lambda x: np.stack([x, x])): (24, 24),
@@ -216,6 +359,21 @@ def test_external_arrays_count_what_moves() -> None:
         (lambda x: np.add.reduce(x)): (12, 4),
         (lambda x: np.subtract.at(x, (np.array([0, 1]), np.array([0, 0])), np.array([1.0, 2.0]))): (4, 2),
         (lambda x: x.copy()): (12, 12),
+        (lambda x: x @ x.T): (2 * 9 * 4, 9 * 4),
+        (lambda x: np.dot(x, x.T)): (2 * 9 * 4, 9 * 4),
+        (lambda x: x[0] @ x[1]): (2 * 4, 4),
+        (lambda x: np.max(x)): (12, 0),
+        (lambda x: np.sum(x, 0)): (12, 4),
+        (lambda x: x.take([1, 5, 1])): (3, 3),
+        (lambda x: x.repeat(2)): (24, 24),
+        (lambda x: x.nonzero()): (12, 24),
+        # Three bits of the seven keys: a comparison of two words and a move each; bisection for two words.
+        (lambda x: x.reshape(12)[:7].argsort()): (3 * 7 * 3, 3 * 7),
+        (lambda x: x.reshape(12)[:7].sort()): (3 * 7 * 3, 3 * 7),
+        (lambda x: x.reshape(12)[:7].searchsorted([1.0, 3.0])): (2 * 2 * 3, 2),
+        (lambda x: x.tolist()): (12, 0),
+        (lambda x: x.fill(2)): (0, 12),
+        (lambda x: x.item(1, 1)): (1, 0),
         (lambda x: x.astype(np.float32)): (12, 12),
         (lambda x: executor.stored(x, np.float32)): (0, 0),
         (lambda x: x.ravel()): (0, 0),

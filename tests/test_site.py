@@ -19,7 +19,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -28,6 +28,7 @@ import tcu
 from tcu.cli.app import app
 from tcu.cli.catalogue import brief
 from tcu.errors import TcuError
+from tcu.plan import SCAN_VARIANTS
 from tcu.report import mma_errors
 from tcu.study import ABSENT, PAPERS, named
 from tcu.units import CATALOGUE, AlignedSum, find_instruction
@@ -186,6 +187,9 @@ def test_peers_that_are_faster_at_whole_sums_and_products_are_in_the_first_table
         "gpu-grouped": {"figures": {"points": [grouped]}},
     }))  # fmt: skip
     assert lines[0].startswith("Of 3 points")
+    compiled = {**sums[0], "participant": "torch.compile", "events": {"tb_per_s": 1.5}}
+    took_part = list(module.faster_peers({"gpu-sum": {"figures": {"rows": [*sums, compiled]}}}))
+    assert took_part[-1] == "| tcu.sum, float16, 2^20 numbers | 1.00 | 2.00 | torch | `gpu-sum.json` | 0.50 |"
     rows = [
         {
             "function": "softmax",
@@ -238,10 +242,50 @@ def test_peers_that_are_faster_at_whole_sums_and_products_are_in_the_first_table
     )
     assert "at these 3," in lines[0]
     assert lines[-3:] == [
-        "| tcu.sum, float16, 2^20 numbers | 1.00 | 2.00 | torch | `gpu-sum.json` | 0.50 |",
+        "| tcu.sum, float16, 2^20 numbers | 1.00 | 2.00 | torch (without torch.compile) | `gpu-sum.json` | 0.50 |",
         "| tcu.matmul, float16→float16, 16 × 16 × 16 | 3.00 | 4.00 | cuBLAS | `gpu-matmul.json` | 0.75 |",
         "| tcu.segment_matmul, 8 segments, float16→float16, 16 × 16 × 16 | 3.00 | 3.20 | torch, grouped | `gpu-grouped.json` | 0.94 |",
     ]
+
+
+def test_torch_compile_has_a_column_and_is_named_where_it_did_not_take_part(pages: ModuleType) -> None:
+    readme, module = sys.modules["readme"], sys.modules["page"]
+    speeds = {"read alone, one": 4.6, "tcu.sum": 4.573, "torch": 4.25, "torch.compile": 4.581}
+    rows = [
+        {"dtype": "float16", "n": 1 << 30, "cache": "cold", "participant": who, "events": {"tb_per_s": speed}}
+        for who, speed in speeds.items()
+    ]
+    header, _, row, *others = readme.table({"figures": {"rows": rows}})
+    cells = dict(zip(header.split(" | "), row.split(" | "), strict=True))
+    assert (cells["PyTorch"], cells["`torch.compile`"], cells["`tcu.sum`"]) == ("4.25", "4.58", "4.57")
+    assert len(others) == 3
+    without = readme.table({"figures": {"rows": rows[:-1]}})[2].split(" | ")
+    assert without[header.split(" | ").index("`torch.compile`")] == "–"
+
+    def cell(**rates: float) -> str:
+        participants = {who.replace("_", "."): {"tb_per_s": rate} for who, rate in rates.items()}
+        told: str = module._cell({"participants": participants})
+        return told
+
+    assert cell(tcu_sum=2.0, torch=1.0) == "2.00 (2.00 × torch (without torch.compile))"
+    assert cell(tcu_sum=2.0, torch=1.0, torch_compile=0.5) == "2.00 (2.00 × torch)"
+    assert cell(tcu_sum=2.0, torch=0.5, torch_compile=1.0) == "2.00 (2.00 × torch.compile)"
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")  # of PyTorch's own
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_torch_compile_takes_part_in_sums_of_every_size(dtype: str) -> None:
+    pytest.importorskip("torch", reason="needs PyTorch")
+    import gpu_sum
+
+    from tcu.study.gpu.peers import Field, gather
+
+    nobody = SimpleNamespace(cub=lambda dtype: Field([], {}), baselines=lambda dtype: Field([], {}))
+    field = gather(dtype, nobody, variants=False, compiled=True)  # type: ignore[arg-type]
+    assert "torch.compile" not in field.missing, field.missing
+    (compiled,) = [one for one in field.participants if one.name == "torch.compile"]
+    sizes = [n for n in (*gpu_sum.SIZES, *gpu_sum.LARGEST.values()) if n <= gpu_sum.LARGEST[dtype]]
+    assert [n for n in sizes if compiled.sizes is not None and n not in compiled.sizes] == []
 
 
 def test_the_section_of_long_integers(pages: ModuleType) -> None:
@@ -290,11 +334,18 @@ def test_every_statement_of_the_report_has_its_verdict(pages: ModuleType) -> Non
                 or f"**{verdict.word}**: {pages.cell(named(verdict.why))}" in text
             )
     assert "NVIDIA H200" in text
-    assert "| figure 8 | – ✓" in text
+    assert "| figure 7 | – – ≠ ≠ ✓ ✓ |" in text
     for where, what in ABSENT:
         assert where.split(",")[0].removeprefix("paper ") in PAPERS
         assert f"| {named(where)} | {what} |" in text
     assert not re.search(r"[Pp]aper \d", text), "papers have names"
+
+
+def test_no_scan_that_is_a_variant_is_called_absent() -> None:
+    """What is not here of scans on tensor cores can only be their times."""
+    assert any(row.uses_mma for row in SCAN_VARIANTS.values())
+    for _, what in ABSENT:
+        assert "scan" not in what or what.startswith("times of"), what
 
 
 def test_the_site_builds_without_a_warning_and_loads_nothing(tmp_path: Path) -> None:

@@ -77,6 +77,30 @@ def hidden(said: set[str], now: Mapping[str, str], newest: Callable[[str], str] 
     return found
 
 
+def hidden_studies(
+    said: Callable[[str], bool], now: Mapping[str, str], newest: Callable[[str], str] | None = None
+) -> list[str]:
+    """Studies' files that are older than the sources where the report does not say so."""
+    found = []
+    for name, study in STUDIES.items():
+        result = stored_result(study, stored_folder())
+        if result is None or said(name):
+            continue
+        parts = parts_of(study)
+        if result.sources is None or changed(result.sources, parts, now):
+            found.append(name)
+        elif newest is not None:
+            youngest = max(datetime.date.fromisoformat(newest(part)) for part in parts)
+            if (youngest - datetime.date.fromisoformat(result.date)).days > DAYS:
+                found.append(name)
+    return found
+
+
+def said_in_report(name: str) -> bool:
+    section = REPORT.partition(f'<a id="{name}"></a>')[2].partition("<a id=")[0]
+    return "Of older sources" in section
+
+
 def git_or_skip() -> None:
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("needs git and a clone")
@@ -318,6 +342,7 @@ def test_no_page_hides_that_its_figures_are_older() -> None:
 def test_no_page_hides_figures_that_are_days_older_than_the_newest_commit() -> None:
     git_or_skip()
     assert hidden(said_older(), digests(), sources.newest_commit) == []
+    assert hidden_studies(said_in_report, digests(), sources.newest_commit) == []
 
 
 def test_figures_of_the_same_digests_that_are_too_old_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,6 +355,72 @@ def test_figures_of_the_same_digests_that_are_too_old_are_noticed(monkeypatch: p
     for date, expected in (("2026-11-17", []), ("2026-11-16", ["cpu.json"])):
         monkeypatch.setattr(sources, "files", lambda date=date: document(date))
         assert hidden(set(), digests(), newest) == expected
+
+
+def test_studies_that_are_older_or_too_old_are_noticed() -> None:
+    stored = [name for name, study in STUDIES.items() if stored_result(study, stored_folder()) is not None]
+    assert len(stored) > 15
+    others = dict.fromkeys(digests(), "another digest")
+    assert hidden_studies(said_in_report, digests()) == []
+    assert hidden_studies(lambda name: False, others) == stored
+    young = [name for name in stored if not said_in_report(name)]
+    assert hidden_studies(said_in_report, digests(), lambda part: "2100-01-01") == young
+
+
+SINCE = datetime.date(2026, 11, 28)
+"""Results that are younger name a commit."""
+WITHOUT_COMMIT = {
+    "cpu-mma.json",
+    "file-rate.json",
+    "gpu-distributed-2.json",
+    "gpu-grouped.json",
+    "gpu-libraries.json",
+    "gpu-machine.json",
+    "gpu-segments-rowscans.json",
+    "gpu-segments-scans.json",
+    "gpu-sum.json",
+    "gpu-units.json",
+    "matmul-errors.json",
+    "paper-002.json",
+    "simulate-ranks.json",
+    "studies/calibration-gpu.json",
+    "studies/errors-of-units.json",
+    "studies/features.json",
+    "studies/format-tables.json",
+    "studies/gemm-rates.json",
+    "studies/hardware.json",
+    "studies/libraries.json",
+    "studies/narrow-units.json",
+    "studies/recurrence.json",
+    "studies/reproducibility.json",
+    "studies/several-units.json",
+    "studies/single-pass.json",
+    "studies/split.json",
+    "studies/variants.json",
+}
+"""Files from before of which no commit, or a changed one, is named; none may be added."""
+
+
+def without_commit(files: Mapping[str, dict[str, Any]]) -> set[str]:
+    """Files of results that do not say of what commit they are."""
+    return {
+        name for name, document in files.items() if (document.get("commit") or "-dirty").endswith("-dirty")
+    }
+
+
+def test_results_name_the_commit_that_they_are_of() -> None:
+    found = without_commit(sources.files())
+    young = {name for name in found if datetime.date.fromisoformat(sources.files()[name]["date"]) > SINCE}
+    assert young == set(), "commit first, or set TCU_COMMIT, and measure then"
+    assert found - WITHOUT_COMMIT == set(), "commit first, or set TCU_COMMIT, and measure then"
+    assert WITHOUT_COMMIT - found == set(), "take them off the list, which only shrinks"
+
+
+def test_a_commit_that_is_missing_or_dirty_is_noticed() -> None:
+    commits = {"a": None, "b": "5894507c6fe8-dirty", "c": "5894507c6fe8"}
+    assert without_commit({"none": {}, **{name: {"commit": commit} for name, commit in commits.items()}}) == {
+        "none", "a", "b",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("document", readme.QUOTED)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -201,6 +202,88 @@ def test_counting_runs_the_same_program() -> None:
     first, second = (sparse_matmul(machine, a, b) for machine in (real, counting))
     assert abs(first - second).nnz == 0
     assert real.ledger == counting.ledger
+
+
+FIVE_BY_SEVEN = sparse.csr_array(
+    [[1, 0, 0, 2, 0, 0, 3], [0, 0, 0, 4, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0], [0, 5, 0, 6, 0, 0, 0], [7, 8, 0, 0, 0, 0, 9]]
+)  # fmt: skip
+"""Nine entries, in four rows and four columns."""
+TWO = sparse.csr_array(([1, 1], ([0, 2], [1, 2])), shape=(5, 7))
+OPERATIONS: dict[str, tuple[Callable[[SparseMatrix, SparseMatrix], Any], int]] = {
+    # Nine sorted by as many comparisons as nine has bits, read and written; and the rows are looked at.
+    "of_entries": (lambda x, y: SparseMatrix.of_entries(
+        x._machine, np.ones(9), np.array([4, 3, 2, 1, 0, 4, 3, 2, 1]), np.arange(9) % 7, (5, 7), name="n"), 9 * (4 + 2) + 5),
+    "stored": (lambda x, y: x.stored(np.float64), 0),
+    "rows": (lambda x, y: x.rows(np.array([0, 3]), name="n"), 2 + 2 * 5),
+    "columns": (lambda x, y: x.columns(np.array([0, 3]), name="n"), 7 + 2 + 9 + 2 * 5),
+    "filled_rows": (lambda x, y: x.filled_rows(name="n"), 5),
+    "filled_columns": (lambda x, y: x.filled_columns(name="n"), 9 + 7),
+    "plus": (lambda x, y: x.plus(y, name="n"), 9 + 2 + 5),
+    "minus": (lambda x, y: x.minus(y, name="n"), 9 + 2 + 5),
+    "magnitudes": (lambda x, y: x.magnitudes(name="n"), 9),
+    "by_rows": (lambda x, y: x.by_rows(np.arange(5), name="n"), 9),
+    "by_columns": (lambda x, y: x.by_columns(np.arange(7), name="n"), 9),
+    "sums_of_rows": (lambda x, y: x.sums_of_rows(np.array([0, 1, 0, 1, 0]), 2, name="n"), 9 + 2),
+    "sums_of_columns": (lambda x, y: x.sums_of_columns(np.arange(7) % 3, 3, name="n"), 9 + 5),
+    "above": (lambda x, y: x.above(y, name="n"), 9 + 2),
+    "beside": (lambda x, y: x.beside(y, name="n"), 9 + 2),
+    "times": (lambda x, y: x.times(np.ones(7), name="n"), 2 * 9 + 5),
+    "row_sums": (lambda x, y: x.row_sums(name="n"), 9 + 5),
+    "largest": (lambda x, y: x.largest(name="n"), 9),
+    # A square and a sum for each entry; a root for each row.
+    "norms": (lambda x, y: x.norms(1, name="n"), 2 * 9 + 5),
+    # Rows and columns are cleared, the chosen ones marked, two marks looked at for each entry, three entries moved.
+    "within": (lambda x, y: x.within(np.array([0, 3]), np.array([0, 3]), name="n"), 5 + 7 + 2 + 2 + 2 * 9 + 3),
+    "entries": (lambda x, y: x.entries(name="n"), 3 * 9),
+    "dense": (lambda x, y: x.dense(name="n"), 5 * 7 + 9),
+    "product_on_host": (lambda x, y: x.product_on_host(SparseMatrix(y._machine, y._matrix.T)), 0),
+    "tidied": (lambda x, y: x.tidied(name="n"), 9),
+    "result": (lambda x, y: x.result(), 0),
+}  # fmt: skip
+"""Operation → what it does with the two matrices, and its steps, counted by hand."""
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_steps_of_operations_on_sparse_matrices(name: str) -> None:
+    operation, steps = OPERATIONS[name]
+    machine = tcu.Machine(16)
+    operation(SparseMatrix(machine, FIVE_BY_SEVEN), SparseMatrix(machine, TWO))
+    assert machine.ledger.steps == machine.cost == steps
+
+
+def test_every_operation_on_sparse_matrices_is_counted_by_hand() -> None:
+    methods = {
+        name
+        for name, value in vars(SparseMatrix).items()
+        if name[0] != "_" and not isinstance(value, property)
+    }
+    assert methods == set(OPERATIONS)
+    machine = tcu.Machine(16)
+    assert SparseMatrix(machine, FIVE_BY_SEVEN).norms(0, name="n").size == 7
+    assert machine.cost == 2 * 9 + 7
+
+
+def test_the_ledger_of_a_product() -> None:
+    """Four rounds, as the guess is too low; what each of them sorts, looks up and knows already."""
+    a, b = random_sparse(60, 2, 0), random_sparse(60, 2, 1)
+    machine = tcu.Machine(16)
+    c = sparse_matmul(machine, a, b, nonzeros=16)
+    assert (a.nnz, b.nnz, c.nnz) == (120, 119, 238)
+    counted: dict[str, int] = {}
+    for entry in machine.ledger:
+        counted[entry.name] = counted.get(entry.name, 0) + entry.count
+    assert counted == {
+        "rows that are not empty": 60, "columns that are not empty": 119 + 60, "select rows and columns": 4 * 777,
+        "compress": 26708, "norms": 18640, "fill in zeros": 26966, "strip times block": 675, "add strips": 43680,
+        "join blocks": 3120, "keys": 4320, "sort by bucket and weight": 18720, "what is known": 1266,
+        "look for entries": 51244, "look up": 7200, "entries found": 3743, "take out": 8415, "what is left": 18060,
+        "add what was found": 495, "leave out zeros": 238, "verify": 3942,
+    }  # fmt: skip
+    # Three sketches sort 60 rows and 60 columns, of which each key takes six comparisons and as many moves, and one more.
+    assert counted["sort by bucket and weight"] == 4 * 3 * 2 * (2 * 60 * 6 + 60)
+    known = {e.path[1]: e.count for e in machine.ledger if e.name == "what is known"}
+    # Marks of 60 rows and 60 columns; of 16 entries two marks and the move; three words of each; bisection in both.
+    assert known["round 4"] == 4 * 60 + 3 * 16 + 3 * 16 + 2 * 16 * 6
 
 
 def test_a_tenth_of_the_dense_product() -> None:

@@ -17,11 +17,12 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from tcu.errors import DataFileError, UnknownNameError
+from tcu.plan.segmented import ALGORITHMS, best_algorithm
 from tcu.study import (
     PAPERS,
     STUDIES,
@@ -34,13 +35,17 @@ from tcu.study import (
     stored_result,
     what_is_missing,
 )
+from tcu.study.atomics import atomic_rows
+from tcu.study.comparison import CLASSIC, CUB_FLOAT, CUB_HALF, RECURRENCE, SINGLE, SPLIT, TREES
 from tcu.study.data import spread
+from tcu.study.features import _evidence_of
 from tcu.study.gemm import GEMM, LIBRARY, NAIVE, READING, SHARED
 from tcu.study.provenance import provenance
 from tcu.study.run import finished, load
 from tcu.study.segments import SEGMENTS
 from tcu.study.study import Figure, Shown, Table
-from tcu.units import AlignedSum, get_unit, units_with
+from tcu.study.theorems import _bound
+from tcu.units import AlignedSum, Standing, get_unit, units_with
 
 ROOT = Path(__file__).parents[1]
 STOPPED_STUDY = """
@@ -331,14 +336,14 @@ def test_what_is_stored_of_every_study_can_be_shown(name: str) -> None:
 
 def test_segments_show_the_best_of_the_algorithms_at_each_length() -> None:
     seconds = {
-        "reduction-16": 1.05,
-        "reduction-256n": 2.0,
-        "paper-002": 1.1,
+        "reduction-16": 1.5,
+        "reduction-256n": 1.05,
+        "paper-002": 1.8,
         "CUB half→half": 1.5,
         "read alone": 1.0,
     }
     speed = [
-        {"segment": n, "who": who, "median": t, "of_ceiling": 1 / t, "best": who == "reduction-16", "largest_error": 0.1}
+        {"segment": n, "who": who, "median": t, "of_ceiling": 1 / t, "best": who == "reduction-256n", "largest_error": 0.1}
         for n in (16, 256) for who, t in seconds.items()
     ]  # fmt: skip
     energy = [
@@ -350,7 +355,11 @@ def test_segments_show_the_best_of_the_algorithms_at_each_length() -> None:
     check(SEGMENTS, shown)
     ideal, cub, selected, power = shown.verdicts
     assert [verdict.outcome for verdict in shown.verdicts] == ["reproduced"] * 2 + ["differs", "reproduced"]
-    assert "more than 2% slower than the fastest at 2 of 2 lengths" in selected.measured
+    assert "more than 2% slower than the fastest at 2 of 2 lengths, 1.43 times" in selected.measured
+    assert (
+        "measured under an older table: at 2 lengths it is another's, up to 1.20 times as slow"
+        in selected.measured
+    )
     assert "95%" in ideal.measured
     assert "1.4 times" in cub.measured
     assert "25% less power" in power.measured
@@ -365,11 +374,53 @@ def test_segments_show_the_best_of_the_algorithms_at_each_length() -> None:
     ]
     assert "results to write are 12% of what is read" in slow.verdicts[0].why
     assert "67% of the ideal" in slow.verdicts[1].why
+    assert "older table" not in segments({"reduction-16": 1.5, "paper-002": 1.51}).verdicts[2].measured
     for row in energy:
         row["watts"] = 700.0 if row["who"] == "paper-002" else 600.0
     hungry = SEGMENTS.show(SEGMENTS.stored.rows(document)).verdicts[-1]  # type: ignore[union-attr]
     assert hungry.outcome == "differs"
     assert "17% more power" in hungry.measured
+
+
+def segments(*lengths: dict[str, float]) -> Shown:
+    """Of 2^30 numbers in segments of 16, 2^20 and 2^21, which are 1,024 and 512: who takes how many seconds."""
+    rows = [
+        {"segment": n, "who": who, "median": t, "of_ceiling": 1 / t, "best": t == min(t for name, t in seconds.items() if "CUB" not in name)}
+        for n, seconds in zip((16, 1 << 20, 1 << 21), lengths, strict=False) for who, t in seconds.items()
+    ]  # fmt: skip
+    return SEGMENTS.show(SEGMENTS.stored.rows({"figures": {"count": 1 << 30, "rows": rows, "energy": []}}))  # type: ignore[union-attr]
+
+
+def test_cub_s_segmented_sum_is_no_peer_where_segments_are_few() -> None:
+    ours = {"reduction-16": 1.0, "CUB half→half": 1.2}
+    for few in (0.1, 300.0):  # faster, and much slower
+        cub = segments(ours, ours, ours | {"CUB half→half": few}).verdicts[1]
+        assert cub.outcome == "reproduced"
+        assert "at 2 of 2 lengths: from 1.20 (segments of 16) to 1.2 times" in cub.measured
+    fast = segments(ours, ours | {"CUB half→half": 0.9}).verdicts[1]
+    assert (fast.outcome, fast.measured[:53]) == (
+        "differs",
+        "Faster than CUB's segmented sum at 1 of 2 lengths: fr",
+    ), "1,024 are many"
+
+
+def test_the_named_algorithm_of_the_stored_rows_is_the_fastest() -> None:
+    """The table was chosen from these rows, so they must say so; the verdict goes by them and not by its own row."""
+    result = stored_result(SEGMENTS, stored_folder())
+    assert result is not None
+    times: dict[int, dict[str, float]] = {}
+    for row in result.rows:
+        if row["part"] == "rows":
+            times.setdefault(row["segment"], {})[row["who"]] = row["median"]
+    slow = [
+        n for n, own in times.items() if own[best_algorithm(n)] > 1.02 * min(own[name] for name in ALGORITHMS)
+    ]
+    stale = [n for n, own in times.items() if abs(own["paper-002"] / own[best_algorithm(n)] - 1) > 0.02]
+    selected = SEGMENTS.show(result.rows).verdicts[2]
+    assert selected.statement.startswith('variant="paper-002"')
+    assert (selected.outcome == "reproduced") is (not slow)
+    assert f"at {len(slow)} of {len(times)} lengths" in selected.measured
+    assert (f"older table: at {len(stale)} lengths" in selected.measured) is bool(stale)
 
 
 def test_rates_of_matrix_products_are_compared() -> None:
@@ -433,6 +484,109 @@ def test_the_shares_of_a_split_are_ranked_by_their_times() -> None:
     assert (verdict.place, verdict.outcome) == ("paper 000, figure 6, section 5.3, section 7", "reproduced")
 
 
+def compared(times: dict[str, float], draws: int = 30) -> list[dict[str, Any]]:
+    """Rows of "variants": microseconds at a million numbers, ten thousand times that at the largest n."""
+    errors = {"normal": [0.1] * draws, "uniform": [1e-4] * draws}
+    return [
+        {"n": n, "who": who, "seconds": t * n * 1e-12, "percent_error": errors}
+        for n in (1 << 20, 400_000_000) for who, t in times.items()
+    ]  # fmt: skip
+
+
+TIMES = {
+    CLASSIC: 4.0, SINGLE: 1.0, RECURRENCE: 1.5, SPLIT: 3.0, TREES[SINGLE]: 9.0, TREES[SPLIT]: 0.1, "tcu.sum": 0.5,
+    CUB_HALF: 1.1, CUB_FLOAT: 2.2,
+}  # fmt: skip
+"""As the paper ranks them; the forms of single-pass and the split that are not the paper's would rank otherwise."""
+
+
+def test_the_paper_s_single_pass_and_split_are_those_with_atomics() -> None:
+    assert "atomic" in SINGLE
+    assert "atomic" in SPLIT
+    assert all(point["variant"].endswith("-atomic") for name in ("single-pass", "split")
+               for point in STUDIES[name].points(False)[0]["options"])  # fmt: skip
+    pytest.importorskip("torch", reason="needs PyTorch")
+    from tcu.study.gpu.peers import gather
+
+    assert {SINGLE, RECURRENCE, SPLIT, *TREES.values()} <= {
+        one.name for one in gather("float16", None, variants=True, compiled=False).participants
+    }
+
+
+def test_variants_are_ranked_by_the_forms_of_the_paper_alone() -> None:
+    study = STUDIES["variants"]
+
+    def outcomes(rows: list[dict[str, Any]]) -> list[str]:
+        shown = study.show(rows)
+        check(study, shown)
+        return [verdict.outcome for verdict in shown.verdicts if "TITAN" not in verdict.statement]
+
+    shown = study.show(compared(TIMES))
+    ranks, sizes, large, beps, *_ = shown.verdicts
+    assert (ranks.outcome, beps.outcome, large.outcome) == ("reproduced", "reproduced", "differs")
+    assert (
+        "with blocks added in tcu's order single-pass R=4 B=128 0.4, split R=1 B=512 40.0" in ranks.measured
+    )
+    turned = study.show(compared(TIMES | {SINGLE: 9.0, TREES[SINGLE]: 1.0}))
+    assert [v.outcome for v in turned.verdicts[:4]] == ["differs", sizes.outcome, "reproduced", "differs"]
+    # Without them nothing is said, whatever the other forms do.
+    for lacking in ((SINGLE,), (SPLIT,), (SINGLE, SPLIT)):
+        some = {who: t for who, t in TIMES.items() if who not in lacking}
+        for trees in (0.1, 9.0):
+            rows = compared(some | dict.fromkeys(TREES.values(), trees))
+            assert outcomes(rows) == ["not measured"] * 7
+            assert (
+                "the paper's blocks add by atomics, which did not take part"
+                in study.show(rows).verdicts[0].why
+            )
+    assert "(gpu-atomic.json)" not in ranks.measured
+    assert "gpu-atomic.json): single-pass" in study.show(rows).verdicts[0].measured
+
+
+def test_errors_beside_cub_are_judged_by_thirty_arrays() -> None:
+    study = STUDIES["variants"]
+    told = [study.show(compared(TIMES, draws)).verdicts[4:7] for draws in (30, 29, 1)]
+    assert [verdict.outcome for verdict in told[0]] == ["differs", "reproduced", "differs"]
+    assert [verdict.outcome for few in told[1:] for verdict in few] == ["not measured"] * 6
+    assert "errors are judged by 30 arrays" in told[2][0].why
+    rows = compared(TIMES)
+    for row in rows:
+        if row["who"] == CUB_FLOAT:
+            row["percent_error"] = {"normal": [1e-4] * 30, "uniform": [1e-6] * 30}
+        if row["who"] == CUB_HALF:
+            row["percent_error"] = {"normal": [0.1] * 30, "uniform": [None] * 30}
+    assert [verdict.outcome for verdict in study.show(rows).verdicts[4:7]] == ["reproduced"] * 3
+    rows[1]["percent_error"] = {
+        "normal": [0.1] * 30,
+        "uniform": [1e-4] * 29 + [0.01],
+    }  # one array of one size
+    assert rows[1]["who"] == SINGLE
+    assert study.show(rows).verdicts[5].outcome == "differs"
+
+
+def test_single_pass_in_order_is_told_beside_what_atomics_take() -> None:
+    """By the rows of benchmarks/results/gpu-atomic.json."""
+    rows, source = atomic_rows("single-pass")
+    assert len(rows) == 48
+    assert all(row["variant"] == "single-pass-atomic" and row["seconds"] > 0 for row in rows)
+    best = min(rows, key=lambda row: row["seconds"])
+    in_order = STUDIES["single-pass"].show(
+        sweep(lambda n, chain, block: 5e-6 + 6e-9 * n / (block // 32 * chain * 256))
+    )
+    for verdict in in_order.verdicts[:-1]:
+        assert verdict.outcome == "not measured"
+        assert f" With atomics ({source}): " in verdict.measured
+    told = f"the best, B = {best['block']}, R = {best['chain']} ({best['seconds'] * 1e6:.1f} µs)"
+    assert told in in_order.verdicts[2].measured
+    split, _ = atomic_rows("split")
+    fastest = 1 - min(split, key=lambda row: row["seconds"])["fraction"]
+    shown = STUDIES["split"].show([{**row, "variant": "split"} for row in split])
+    assert (
+        f"With atomics ({source}): The fastest share of warp shuffles is {fastest:.0%}"
+        in shown.verdicts[0].measured
+    )
+
+
 def test_a_calibration_says_which_assumption_the_times_contradict() -> None:
     def row(*predictions: dict[str, Any]) -> dict[str, Any]:
         return {"device": "a device", "m": 256, "latency": 1e6, "unit_seconds": 1e-12, "latency_seconds": 1e-4,
@@ -493,6 +647,81 @@ def test_the_findings_of_paper_003_are_asked_of_every_unit() -> None:
         ("B200", "25"),
     ):
         assert bits[unit] == expected
+
+
+THIS_PAPER, PINNED = "model resting on this paper", "model pinned by hardware outputs"
+
+
+def of_paper_003(*pinned: tuple[str, str]) -> dict[str, str]:
+    """Outcomes by statement where every answer is the stored one and rests on the paper, but for those of these units and inputs."""
+    result = stored_result(STUDIES["features"], stored_folder())
+    assert result is not None
+    rows = [
+        {**row, "evidence": PINNED if (row["unit"], row["input"]) in pinned else THIS_PAPER}
+        for row in result.rows
+    ]
+    # The table of sections and the sum of widths ask for answers alone, whatever they rest on.
+    return {
+        v.statement: v.outcome
+        for v in STUDIES["features"].show(rows).verdicts
+        if v.check.startswith("each answer")
+    }
+
+
+def test_what_rests_on_a_paper_does_not_confirm_it() -> None:
+    nothing = of_paper_003()
+    assert len(nothing) > 20
+    assert set(nothing.values()) == {"not measured"}
+    of_one = of_paper_003(("V100", "binary16"))
+    confirmed = "Sums in binary32 are rounded toward zero."
+    assert of_one[confirmed] == "reproduced"
+    assert of_one["The V100 has no guard digit: 1 - (1 - 2^-24) is 2^-23."] == "reproduced"
+    elsewhere = ("T4 and A100 keep one bit more, 24.", "In binary64 sums are monotonic.")
+    assert {of_one[statement] for statement in elsewhere} == {"not measured"}
+    assert of_paper_003(("A100", "binary64"))[elsewhere[1]] == "reproduced"
+    # What contradicts the paper counts, whatever it rests on.
+    result = stored_result(STUDIES["features"], stored_folder())
+    assert result is not None
+    wrong = [
+        {**row, "evidence": THIS_PAPER, "value": "RNE" if (row["unit"], row["experiment"]) == ("T4", "rounding mode") else row["value"]}
+        for row in result.rows
+    ]  # fmt: skip
+    (verdict,) = [v for v in STUDIES["features"].show(wrong).verdicts if v.statement == confirmed]
+    assert verdict.outcome == "differs"
+
+
+def test_every_standing_of_a_model_is_evidence_of_its_own() -> None:
+    expected = {
+        "pinned by hardware outputs": PINNED, "resting on a paper": THIS_PAPER,
+        "resting on a published model": "model resting on a published model",
+        "resting on a specification": "model resting on a specification", "a user's": "model a user's",
+    }  # fmt: skip
+    assert {standing: _evidence_of(standing) for standing in get_args(Standing)} == expected
+    asked = STUDIES["features"].measure(
+        {"unit": "T4", "instruction": "mma", "input": "binary16", "output": "binary32"}
+    )  # type: ignore[misc]
+    assert {row["evidence"] for row in asked} == {_evidence_of(get_unit("T4").instructions[0].standing)}
+
+
+def test_a_printed_bound_whose_ratio_grows_with_m_does_not_hold() -> None:
+    """As that of Theorem 6, in whose whole calls one constant holds."""
+
+    def bound(last: float, whole: float = 10.0) -> Verdict:
+        return _bound([
+            {"algorithm": "karatsuba", "m": m, "n": n, "fills": True, "cost": ratio * n, "bound": float(n), "whole": ratio * n / whole}
+            for m, ratio in ((16, 100.0), (256, 120.0), (65536, last)) for n in (10**3, 10**6)
+        ])  # fmt: skip
+
+    assert bound(150.0).outcome == "reproduced"
+    grown = bound(200.0)
+    assert grown.outcome == "differs"
+    assert (
+        "As printed, the bound is exceeded 100 (m = 16), 120 (m = 256), 200 (m = 65,536) times"
+        in grown.measured
+    )
+    assert "in whole calls one does" in grown.why
+    assert (large := bound(150.0, 1000.0)).outcome == "differs"
+    assert large.why == "the stated constant is too small"
 
 
 @pytest.mark.parametrize(

@@ -16,15 +16,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple, get_args
 
 import pytest
 
-from tcu.algorithms import COSTS, cost_of, simulate
+from tcu.algorithms import COSTS, cost_of, karatsuba_bound, simulate
 from tcu.algorithms.complex_rows import ComplexProduct
 from tcu.algorithms.costs import CostedAlgorithm
 from tcu.algorithms.fourier import _primes
 from tcu.algorithms.reductions import SumVariant
+from tcu.algorithms.whole_calls import whole_karatsuba_bound
 from tcu.errors import ParameterError, UnknownNameError
 
 SQUARES = (4, 16, 64, 256, 4096, 65536)
@@ -241,6 +243,27 @@ def test_theorem_6_as_printed_grows_with_m() -> None:
         2 ** (16 * (1 - math.log2(3) / 2)) * printed[0] / whole[0], rel=0.1
     )
     assert max(whole) <= row.constant
+
+
+def test_theorem_6_as_printed_on_the_page() -> None:
+    """The ratios that docs/how-to/cost.md states; in whole calls one constant holds where the recursion is to end, too."""
+    page = " ".join((Path(__file__).parents[1] / "docs" / "how-to" / "cost.md").read_text().split())
+    squares = (16, 256, 4096, 65536)
+    far = [f"{cost_of('karatsuba', 64 * 1024 * m, m, 0).ratio:,.0f}" for m in squares]
+    told = "at n = 1,024 κm it is {} for m = 16, {} for 256, {} for 4,096 and {} for 65,536."
+    assert told.format(*far) in page
+    ends: dict[str, list[str]] = {}
+    for name in ("karatsuba", "integer"):
+        for m in squares:
+            one = cost_of(name, 64 * math.isqrt(m), m, 0)
+            printed = one.ledger.cost / karatsuba_bound((m, 0), one.size["n"])
+            ends.setdefault(name, []).append(f"{printed:,.0f}")
+            assert one.whole_ratio <= one.algorithm.everywhere
+            assert one.ledger.cost <= COSTS["karatsuba"].everywhere * whole_karatsuba_bound(
+                (m, 0), one.size["n"]
+            )
+    told = "where the recursion is to end, it is {}, {}, {} and {}, and by the schoolbook product {}, {}, {} and {}."
+    assert told.format(*ends["karatsuba"], *ends["integer"]) in page
 
 
 def test_a_wrong_constant_a_wrong_bound_and_a_missing_call_are_seen() -> None:

@@ -20,6 +20,8 @@ import pytest
 
 import tcu.study
 from tcu.study import STUDIES, Rows, Shown, Study, Verdict, stored_folder, stored_result
+from tcu.study.comparison import TREES
+from tcu.study.data import DRAWS
 
 Change = Callable[[Any], Any]
 
@@ -55,6 +57,11 @@ UNMEASURABLE = {
     ("variants", "TITAN RTX"): 1, ("recurrence", "TITAN RTX"): 1, ("single-pass", "TITAN RTX"): 1, ("split", "TITAN RTX"): 1,
     ("split", "hoped to use both at once"): 1, ("format-tables", "A tensor core of the T4"): 1,
     ("format-tables", "Google TPU"): 1,
+    # Stored before the forms with atomics took part; tests of their own turn them by made-up rows.
+    ("variants", "Single-pass is fastest"): 1, ("variants", "The recurrence is slow for small n"): 1,
+    ("variants", "For very large n the recurrence"): 1, ("variants", "Single-pass is slightly faster than CUB"): 1,
+    ("variants", "On normal numbers CUB"): 1, ("variants", "On uniform numbers both"): 1,
+    ("variants", "CUB's sum in binary16 overflows"): 1,
 }  # fmt: skip
 """(study, words of the statement) → how many of its verdicts nothing that could be measured here decides."""
 
@@ -133,8 +140,8 @@ def check(name: str, study: Study, rows: Rows) -> None:
     position = {id(row): i for i, row in enumerate(rows)}
     verdicts = study.show(rows).verdicts
     for key, verdict in zip(outcomes(study.show(rows)), verdicts, strict=True):
-        if unmeasurable(name, verdict) is not None:
-            assert (verdict.outcome, verdict.rows) == ("not measured", []), verdict
+        if unmeasurable(name, verdict) is not None and not verdict.rows:
+            assert verdict.outcome == "not measured", verdict
             assert verdict.why
             continue
         assert verdict.fields, f"{verdict.statement} names no fields"
@@ -186,6 +193,26 @@ def test_hardware_that_answers_otherwise_than_its_model_turns_the_verdict_on_it(
     check("features-gpu", STUDIES["features-gpu"], rows)
 
 
+def variants_with_atomics() -> Rows:
+    """As nobody has timed them beside the others yet: the forms without atomics stand in for them, and 30 arrays for one."""
+    result = stored_result(STUDIES["variants"], stored_folder())
+    assert result is not None
+    names = {tree: atomic for atomic, tree in TREES.items()}
+    return [
+        {**row, "who": who, "percent_error": {name: [error] * DRAWS for name, error in row["percent_error"].items()}}
+        for row in result.rows for who in dict.fromkeys((row["who"], names.get(row["who"], row["who"])))
+    ]  # fmt: skip
+
+
+def test_verdicts_on_the_variants_turn_by_the_forms_with_atomics() -> None:
+    rows = variants_with_atomics()
+    assert {verdict.outcome for verdict in STUDIES["variants"].show(rows).verdicts[:7]} == {
+        "reproduced",
+        "differs",
+    }
+    check("variants", STUDIES["variants"], rows)
+
+
 NOT_STORED = {"features-gpu"}
 """Studies without a stored result, whose verdicts a test of their own turns."""
 
@@ -229,6 +256,7 @@ def test_every_place_that_makes_a_verdict_makes_one_that_is_gone_through(
         if (result := stored_result(study, stored_folder())) is not None:
             study.show(result.rows)
     STUDIES["features-gpu"].show(features_of_an_h200())
+    STUDIES["variants"].show(variants_with_atomics())
     places = places_of_verdicts()
     assert len(places) > 60
     assert {

@@ -53,7 +53,8 @@ class Sketch:
         if self._exact:
             magnitudes = (x.magnitudes(name="norms").stored(np.float64) for x in (a, b))
             sums, largest = self._compressed(*magnitudes)
-            bits = _weight_bits(sums.row_sums(name="norms"), largest.largest(name="norms"))
+            most = cpu.total(np.max, sums.row_sums(name="norms"), name="norms")
+            bits = _weight_bits(float(most), largest.largest(name="norms"))
         self._row_weight, self._column_weight = (
             each(_drawn, machine, rng, bits, count) for count in (a.shape[0], b.shape[1])
         )
@@ -177,13 +178,13 @@ def _drawn(machine: Machine, rng: np.random.Generator, bits: int, count: int) ->
     return machine.on_host(rng.integers(1, 1 << bits, count))
 
 
-def _weight_bits(sums: Any, most: float) -> int:
+def _weight_bits(row: float, most: float) -> int:
     """Bits of the weights with which no weighted sum of products exceeds 62 bits.
 
-    sums: of the rows of |A|'s buckets; most: the largest of |B|'s.  In
-    binary64, whose rounding one part in 2^40 more than covers.
+    row: the largest sum of a row of |A|'s buckets; most: the largest of |B|'s.
+    In binary64, whose rounding one part in 2^40 more than covers.
     """
-    rows = float(np.max(sums)) * (1 + 2.0**-40)
+    rows = row * (1 + 2.0**-40)
     largest = math.ceil(rows) * int(most)
     bits = min(_WEIGHT_BITS[1], (_INT64 - largest.bit_length()) // 2)
     if bits < _WEIGHT_BITS[0]:

@@ -44,16 +44,16 @@ class Processor:
     def order(self, keys: Any, *, name: str) -> Any:
         """The order that sorts keys, equal ones as they stand: a comparison and a move for each bit of their number."""
         self._step(2 * len(keys) * max(1, len(keys)).bit_length(), name)
-        return self._executor.on_host(np.argsort(np.asarray(keys), kind="stable"))
+        return self._executor.on_host(np.argsort(keys, kind="stable"))
 
     def find(self, keys: Any, wanted: Any, *, name: str) -> Any:
         """Where ``wanted`` are, or would be, among sorted keys, by bisection."""
         self._step(len(wanted) * max(1, len(keys)).bit_length(), name)
-        return self._executor.on_host(np.searchsorted(np.asarray(keys), np.asarray(wanted)))
+        return self._executor.on_host(np.searchsorted(keys, wanted))
 
     def places(self, truth: Any, *, name: str) -> tuple[Any, ...]:
         """The indices at which it is true: each is looked at, and those found are written."""
-        found = np.nonzero(np.asarray(truth))
+        found = np.nonzero(truth)
         self._step(truth.size + sum(index.size for index in found), name)
         return tuple(self._executor.on_host(index) for index in found)
 

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from tcu.study import gpu
+from tcu.study.atomics import atomic_rows
+from tcu.study.data import spread
 from tcu.study.sources import kernels_of
-from tcu.study.study import Figure, Line, Need, Point, Rows, Shown, Study, Verdict
+from tcu.study.study import Figure, Line, Need, Point, Row, Rows, Shown, Study, Verdict
 
-__all__ = ["MEASURED", "NEEDS", "SEED", "SWEEPS", "not_on_titan", "sizes_of", "timed"]
+__all__ = ["MEASURED", "NEEDS", "SEED", "SWEEPS", "errors_of", "not_on_titan", "sizes_of", "timed"]
 
 NEEDS: tuple[Need, ...] = ("gpu", "torch", "nvcc")
 SEED = 2020
@@ -49,6 +51,12 @@ def timed(rows: Rows) -> Rows:
     return [row for row in rows if "seconds" in row]
 
 
+def errors_of(row: Row, name: str) -> list[float | None]:
+    """Percent errors of each array drawn; in results from before, of the only one."""
+    errors = row["percent_error"][name]
+    return errors if isinstance(errors, list) else [errors]
+
+
 def sizes_of(rows: Rows) -> list[int]:
     return list(dict.fromkeys(row["n"] for row in rows))
 
@@ -78,13 +86,18 @@ def _sweep(rows: Rows) -> list[Figure]:
                 "time in µs" if key == "seconds" else "error in percent",
                 _alike([
                     Line(f"B = {b}", [row["chain"] for row in line],
-                         [row["seconds"] * 1e6 if key == "seconds" else row["percent_error"]["normal"] or None
+                         [row["seconds"] * 1e6 if key == "seconds" else spread(errors_of(row, "normal"))[0] or None
                           for row in line])
                     for b, line in lines.items()
                 ]),
-                log_y=True, note="Normal numbers in binary16.",
+                log_y=True, note=_drawn(rows),
             ))  # fmt: skip
     return figures
+
+
+def _drawn(rows: Rows) -> str:
+    draws = min((len(errors_of(row, "normal")) for row in timed(rows)), default=0)
+    return f"Normal numbers in binary16; errors: {f'medians of {draws} arrays' if draws > 1 else 'of one array'}."
 
 
 def _alike(lines: list[Line]) -> list[Line]:
@@ -119,77 +132,97 @@ def _is_papers(rows: Rows) -> bool:
 
 
 def _show_sweep(figure: str, best: tuple[int, int], variant: str) -> Any:
-    block, chain = best
     stores_blocks = variant == "single-pass"
 
     def show(rows: Rows) -> Shown:
         small, large = min(sizes_of(rows)), max(sizes_of(rows))
-        found, theirs = _fastest(rows, small), _fastest(rows, small, block=block, chain=chain)
-        gap = theirs["seconds"] / found["seconds"]
-        at_large = _fastest(rows, large)
-        data = at_large["seconds"] * small / large
-        small_blocks = {
-            b: min(_fastest(rows, large, block=b, chain=r)["seconds"] for r in (4, 5)) / at_large["seconds"]
-            for b in (32, 128)
-        }
         figures = _sweep(rows)
         if stores_blocks:
             figures.append(_over_blocks(rows, large))
-        whole = {n: [row for row in timed(rows) if row["n"] == n] for n in (small, large)}
-        verdicts = [
-            Verdict.of(
-                f"paper 000, figure {figure}, section 5.{1 + stores_blocks}",
-                f"At about a million numbers {variant} is fastest with B = {block}, R = {chain}.",
-                f"Here with {_configuration(found)}; the paper's choice takes {gap:.2f} times as long.",
-                gap <= 1.1,
-                f"at the speed of n = {large:,} these numbers take {data * 1e6:.1f} µs, {data / found['seconds']:.0%} of "
-                "the call: the rest is its start and its end, which weigh otherwise than on the paper's V100",
-                check="the paper's choice takes at most 1.1 times as long as the fastest", rows=whole[small],
-                fields=("seconds",),
-            ),
-            _sawtooth(rows, figure, small, for_large=stores_blocks),
-            Verdict.of(
-                f"paper 000, figure {figure}, abstract",
-                "Small blocks of 32 or 128 threads reach the best performance too, with chains of R = 4 or 5.",
-                f"At n = {large:,} they take {small_blocks[32]:.2f} (B = 32) and {small_blocks[128]:.2f} (B = 128) "
-                f"times as long as the best, {_configuration(at_large)}.",
-                min(small_blocks.values()) <= 1.1,
-                _many_blocks(rows, large),
-                check="one of them takes at most 1.1 times as long as the fastest", rows=whole[large], fields=("seconds",),
-            ),
-            _large_blocks(rows, figure, small, levels=not stores_blocks),
-            _chains(rows, figure, large),
-            _other_block(rows, block, small, large),
-        ]  # fmt: skip
+        verdicts = _judged(rows, figure, best, variant)
         if stores_blocks and not _is_papers(rows):
-            verdicts = [_unless_in_order(verdict, rows, large) for verdict in verdicts]
+            atomic, source = atomic_rows(variant)
+            theirs = (
+                [v.measured for v in _judged(atomic, figure, best, variant)]
+                if atomic
+                else [""] * len(verdicts)
+            )
+            verdicts = [
+                _unless_in_order(verdict, rows, large, told and f" With atomics ({source}): {told}")
+                for verdict, told in zip(verdicts, theirs, strict=True)
+            ]
         titan = not_on_titan(
-            "figure 11", f"R and B of {variant}, configured for a TITAN RTX.", _configuration(found)
+            "figure 11",
+            f"R and B of {variant}, configured for a TITAN RTX.",
+            _configuration(_fastest(rows, small)),
         )
         return Shown(figures, [*verdicts, titan])
 
     return show
 
 
+def _judged(rows: Rows, figure: str, best: tuple[int, int], variant: str) -> list[Verdict]:
+    block, chain = best
+    stores_blocks = variant == "single-pass"
+    small, large = min(sizes_of(rows)), max(sizes_of(rows))
+    found, theirs = _fastest(rows, small), _fastest(rows, small, block=block, chain=chain)
+    gap = theirs["seconds"] / found["seconds"]
+    at_large = _fastest(rows, large)
+    data = at_large["seconds"] * small / large
+    small_blocks = {
+        b: min(_fastest(rows, large, block=b, chain=r)["seconds"] for r in (4, 5)) / at_large["seconds"]
+        for b in (32, 128)
+    }
+    whole = {n: [row for row in timed(rows) if row["n"] == n] for n in (small, large)}
+    return [
+        Verdict.of(
+            f"paper 000, figure {figure}, section 5.{1 + stores_blocks}",
+            f"At about a million numbers {variant} is fastest with B = {block}, R = {chain}.",
+            f"At n = {small:,} with {_configuration(found)}; the paper's choice takes {gap:.2f} times as long.",
+            gap <= 1.1,
+            f"at the speed of n = {large:,} these numbers take {data * 1e6:.1f} µs, {data / found['seconds']:.0%} of "
+            "the call: the rest is its start and its end, which weigh otherwise than on the paper's V100",
+            check="the paper's choice takes at most 1.1 times as long as the fastest", rows=whole[small],
+            fields=("seconds",),
+        ),
+        _sawtooth(rows, figure, small, for_large=stores_blocks),
+        Verdict.of(
+            f"paper 000, figure {figure}, abstract",
+            "Small blocks of 32 or 128 threads reach the best performance too, with chains of R = 4 or 5.",
+            f"At n = {large:,} they take {small_blocks[32]:.2f} (B = 32) and {small_blocks[128]:.2f} (B = 128) "
+            f"times as long as the best, {_configuration(at_large)}.",
+            min(small_blocks.values()) <= 1.1,
+            _many_blocks(rows, large),
+            check="one of them takes at most 1.1 times as long as the fastest", rows=whole[large], fields=("seconds",),
+        ),
+        _large_blocks(rows, figure, small, levels=not stores_blocks),
+        _chains(rows, figure, large),
+        _other_block(rows, block, small, large),
+    ]  # fmt: skip
+
+
 _IN_ORDER = 0.99
 """Correlation of the time with the number of blocks, from which on it is the time of adding their results in order."""
 
 
-def _unless_in_order(verdict: Verdict, rows: Rows, n: int) -> Verdict:
-    """Nothing is said of the paper's single-pass where the times are those of what it does not do."""
+def _unless_in_order(verdict: Verdict, rows: Rows, n: int, theirs: str) -> Verdict:
+    """Nothing is said of the paper's single-pass where the times are those of what it does not do.
+
+    ``theirs``: what other rows say of the paper's.
+    """
     slope, correlation = _against_blocks(rows, n)
     if correlation < _IN_ORDER:
         return verdict
     why = (
         f"the times follow the number of blocks ({slope * 1e9:.1f} ns each, correlation {correlation:.3f}): they are those of "
-        "adding the blocks' results in order, as tcu does; the paper's blocks add by atomics, which was not measured"
+        "adding the blocks' results in order, as tcu did; the paper's blocks add by atomics, which these rows do not have"
     )
     check = (
         f"the time does not follow the number of blocks (correlation below {_IN_ORDER}); and {verdict.check}"
     )
     everywhere = [row for row in timed(rows) if row["n"] == n]
     return replace(
-        verdict, outcome="not measured", why=why, check=check,
+        verdict, measured=verdict.measured + theirs, outcome="not measured", why=why, check=check,
         rows=[*verdict.rows, *(row for row in everywhere if row not in verdict.rows)],
     )  # fmt: skip
 
@@ -321,58 +354,73 @@ def _other_block(rows: Rows, block: int, *sizes: int) -> Verdict:
 
 
 def _show_split(rows: Rows) -> Shown:
-    figures, slopes, best, gains = [], {}, {}, {}
+    figures = []
     for n in sizes_of(rows):
-        own = sorted((row for row in timed(rows) if row["n"] == n), key=lambda row: 1 - row["fraction"])
-        shares, times = [1 - row["fraction"] for row in own], [row["seconds"] * 1e6 for row in own]
+        own = _by_share(rows, n)
         figures.append(Figure(
             f"Time over the share of warp shuffles, n = {n:,}", "share of the numbers that warp shuffles add",
-            "time in µs", [Line("split", shares, times)], note="0: tensor cores alone. Normal numbers in binary16.",
+            "time in µs", [Line("split", [1 - row["fraction"] for row in own], [row["seconds"] * 1e6 for row in own])],
+            note="0: tensor cores alone. Normal numbers in binary16.",
         ))  # fmt: skip
-        slopes[n] = times[-1] / times[0]
-        best[n] = shares[times.index(min(times))]
-        gains[n] = min(times) / times[0]
     place = "paper 000, figure 6, section 5.3, section 7"
     statement = "Giving part of the numbers to ordinary cores was hoped to use both at once; it does not pay."
     others: list[Verdict] = []
     if not _is_papers(timed(rows)):
+        atomic, source = atomic_rows("split")
+        theirs = f" With atomics ({source}): {_shares(atomic)[0]}" if atomic else ""
         others.append(Verdict(
-            place, statement, "Only a split whose blocks are added in order was measured, below.", "not measured",
-            "the paper's blocks add by atomics: tcu.sum has that form, split-atomic",
+            place, statement, f"Only a split whose blocks are added in order is in these rows, below.{theirs}", "not measured",
+            "the paper's blocks add by atomics: tcu.sum has that form, split-atomic, which these rows do not have",
         ))  # fmt: skip
         place = "tcu, after paper 000"
         statement = "With the blocks' results added in order, giving part of the numbers to ordinary cores does not pay."
+    told, best, gain = _shares(rows)
     return Shown(figures, [
         *others,
         Verdict.of(
-            place, statement,
-            "The fastest share of warp shuffles is "
-            + ", ".join(f"{share:.0%} at n = {n:,}" for n, share in best.items())
-            + "; all of them take "
-            + ", ".join(f"{ratio:.1f}" for ratio in slopes.values())
-            + " times as long as none.",
-            max(best.values()) == 0,
-            f"with that share the sum takes {min(gains.values()):.2f} times as long as with none",
+            place, statement, told, best == 0, f"with that share the sum takes {gain:.2f} times as long as with none",
             check="at every n the fastest share is none", rows=timed(rows), fields=("seconds",),
         ),
         not_on_titan("figure 11", "The share of warp shuffles, configured for a TITAN RTX.", "none at all"),
     ])  # fmt: skip
 
 
+def _by_share(rows: Rows, n: int) -> Rows:
+    """The rows of a size by their shares of warp shuffles, none first."""
+    return sorted((row for row in timed(rows) if row["n"] == n), key=lambda row: 1 - row["fraction"])
+
+
+def _shares(rows: Rows) -> tuple[str, float, float]:
+    """In words; the largest of the fastest shares; and how long it takes, with none as 1."""
+    slopes, best, gains = {}, {}, {}
+    for n in sizes_of(rows):
+        own = _by_share(rows, n)
+        fastest = min(own, key=lambda row: float(row["seconds"]))
+        slopes[n] = own[-1]["seconds"] / own[0]["seconds"]
+        best[n] = 1 - fastest["fraction"]
+        gains[n] = fastest["seconds"] / own[0]["seconds"]
+    told = (
+        "The fastest share of warp shuffles is "
+        + ", ".join(f"{share:.0%} at n = {n:,}" for n, share in best.items())
+        + f"; all of them take {', '.join(f'{ratio:.1f}' for ratio in slopes.values())} times as long as none."
+    )
+    return told, max(best.values()), min(gains.values())
+
+
 SWEEPS = (
     Study(
         "recurrence", "The recurrence over R and B", ("000 figure 3", "000 figure 11"),
         "Which chain length and block size make the recurrence fastest?",
-        _show_sweep("3", (32, 5), "the recurrence"), _points_of("recurrence"), _measure, (3, 20), NEEDS, SEED, sources=MEASURED,
+        _show_sweep("3", (32, 5), "the recurrence"), _points_of("recurrence"), _measure, (5, 40), NEEDS, SEED, sources=MEASURED,
     ),
     Study(
         "single-pass", "Single-pass over R and B", ("000 figure 5", "000 figure 11"),
         "Which chain length and block size make single-pass fastest?",
-        _show_sweep("5", (128, 4), "single-pass"), _points_of("single-pass-atomic"), _measure, (3, 20), NEEDS, SEED, sources=MEASURED,
+        _show_sweep("5", (128, 4), "single-pass"), _points_of("single-pass-atomic"), _measure, (5, 40), NEEDS, SEED, sources=MEASURED,
     ),
     Study(
         "split", "Tensor cores and ordinary cores at once", ("000 figure 6", "000 figure 11"),
         "Does it pay to give part of the numbers to warp shuffles?",
-        _show_split, _points_of("split-atomic"), _measure, (3, 5), NEEDS, SEED, sources=MEASURED,
+        _show_split, _points_of("split-atomic"), _measure, (4, 8), NEEDS, SEED, sources=MEASURED,
     ),
 )  # fmt: skip

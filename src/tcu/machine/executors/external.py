@@ -140,9 +140,15 @@ def _square(x: Any, side: int) -> Any:
 class ExternalArray(np.ndarray[Any, Any]):
     """A NumPy array in the external memory: every word that NumPy reads or writes of it is an I/O.
 
-    Views move nothing, nor does a single word by itself.  Arithmetic reads a word of each array among its
+    Views move nothing.  Arithmetic reads a word of each array among its
     operands, and writes one, for every word of its result; a copy reads and
-    writes each word; a sum reads each, and writes its result.
+    writes each word; a sum reads each, and writes its result.  A product of
+    matrices does so for each of its elementary products, sorting and bisection
+    for each comparison.  What takes more steps than that, such as a Fourier
+    transform by NumPy, raises ParameterError.
+
+    Not seen is what reads the memory below: ``np.asarray(x)``, ``x.view`` and
+    :meth:`get`.
     """
 
     memory: InternalMemory
@@ -161,7 +167,9 @@ class ExternalArray(np.ndarray[Any, Any]):
         results = result if isinstance(result, tuple) else (result,)
         arrays = [x for x in inputs if np.ndim(x)]
         if method == "__call__":
-            memory.steps(max(np.size(x) for x in results), len(arrays), len(results))
+            # Products of matrices and vectors are the ufuncs with a signature.
+            each = 1 if ufunc.signature is None else np.shape(inputs[0])[-1]
+            memory.steps(max(np.size(x) for x in results) * each, len(arrays), len(results))
         elif method == "at":
             memory.steps(np.size(inputs[1][0] if isinstance(inputs[1], tuple) else inputs[1]), 2)
             return None
@@ -173,18 +181,43 @@ class ExternalArray(np.ndarray[Any, Any]):
         return _external(result, memory)
 
     def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+        if function in _UNCOUNTED or function.__module__ in ("numpy.linalg", "numpy.fft"):
+            raise _uncounted(f"{function.__module__}.{function.__name__}")
         result = function(*_plain(args), **_plain(kwargs))
-        operands = _arrays(args)
-        made = isinstance(result, np.ndarray) and not any(np.may_share_memory(result, x) for x in operands)
-        if made and function is not np.empty:
-            # What makes an array of nothing, such as zeros, reads nothing.
-            self.memory.steps(result.size, int(bool(operands)))
+        if function not in _FREE:
+            self._count(function, [*_arrays(args), *_arrays(kwargs)], result)
         return _external(result, self.memory)
+
+    def _count(self, function: Callable[..., Any], operands: list[Any], result: Any) -> None:
+        """What a function moves that is no ufunc."""
+        steps = self.memory.steps
+        made = _arrays(result)
+        if made and all(any(np.may_share_memory(x, y) for y in operands) for x in made):
+            return  # views
+        written = sum(x.size for x in made)
+        if function in _SORTS:
+            comparisons = operands[0].size * max(1, len(operands[0])).bit_length()
+            steps(comparisons, 2, 0)
+            steps(comparisons, 1)
+        elif function is np.searchsorted:
+            steps(np.size(result) * max(1, len(operands[0])).bit_length(), 2, 0)
+            steps(written, 0)
+        elif function in _PRODUCTS:
+            steps(np.size(result) * operands[0].shape[-1], 2)
+        else:
+            # What makes an array of nothing, such as zeros, reads nothing.
+            read = sum(x.size for x in operands)
+            if read and function is not np.nonzero:
+                read = written if function in _PARTS else max(read, written)
+            steps(written, 0)
+            steps(read, 1, 0)
 
     def __getitem__(self, key: Any) -> Any:
         plain = _plain(self)
         result = plain[_plain(key)]
-        if isinstance(result, np.ndarray) and not np.may_share_memory(result, plain):
+        if not isinstance(result, np.ndarray):
+            self.memory.steps(1, 1, 0)
+        elif not np.may_share_memory(result, plain):
             self.memory.steps(result.size, 1)
         return _external(result, self.memory)
 
@@ -206,10 +239,89 @@ class ExternalArray(np.ndarray[Any, Any]):
     def copy(self, *order: Any) -> Any:
         return self._moved(_plain(self).copy(*order))
 
+    def flatten(self, *order: Any) -> Any:
+        return self._moved(_plain(self).flatten(*order))
+
+    def sort(self, *axis: Any, **options: Any) -> None:
+        plain = _plain(self)
+        self._count(np.sort, [plain], plain.copy())
+        plain.sort(*axis, **options)
+
+    def fill(self, value: Any) -> None:
+        self[...] = value
+
+    def item(self, *place: Any) -> Any:
+        self.memory.steps(1, 1, 0)
+        return _plain(self).item(*place)
+
+    def tolist(self) -> Any:
+        self.memory.steps(self.size, 1, 0)
+        return _plain(self).tolist()
+
+    def tobytes(self, *order: Any) -> Any:
+        self.memory.steps(self.size, 1, 0)
+        return _plain(self).tobytes(*order)
+
+    @property
+    def flat(self) -> Any:
+        self.memory.steps(self.size, 1, 0)
+        return _plain(self).flat
+
     def _moved(self, result: Any) -> Any:
         if not np.may_share_memory(result, _plain(self)):
             self.memory.steps(result.size, 1)
         return _external(result, self.memory)
+
+
+_FREE = {
+    np.empty, np.empty_like, np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.result_type,
+    np.may_share_memory, np.shares_memory,
+}  # fmt: skip
+"""They look at no word."""
+_PARTS = {np.take, np.repeat}
+"""Of their operand they read what they write, and no more."""
+_SORTS = {np.sort, np.argsort}
+_PRODUCTS = {np.dot, np.inner, np.vdot}
+_UNCOUNTED = {
+    np.einsum, np.tensordot, np.convolve, np.correlate, np.lexsort, np.unique, np.partition, np.argpartition,
+    np.interp, np.median, np.percentile, np.quantile, np.histogram,
+}  # fmt: skip
+"""They take more steps than they touch words."""
+_BY_FUNCTION = (
+    "argmax", "argmin", "argpartition", "argsort", "choose", "dot", "nonzero", "put", "repeat", "searchsorted",
+    "take", "trace",
+)  # fmt: skip
+"""Methods that NumPy carries out below its functions."""
+_REFUSED = ("byteswap", "compress", "dump", "dumps", "partition", "resize", "setfield", "tofile")
+
+
+def _by_function(name: str) -> Callable[..., Any]:
+    function = getattr(np, name)
+
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        return function(self, *args, **options)
+
+    return method
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        raise _uncounted(f"ndarray.{name}")
+
+    return method
+
+
+def _uncounted(name: str) -> ParameterError:
+    return ParameterError(
+        f"{name}: its steps are not counted in an external memory; "
+        "write it by operations of machine.cpu and machine.multiply"
+    )
+
+
+for _name in _BY_FUNCTION:
+    setattr(ExternalArray, _name, _by_function(_name))
+for _name in _REFUSED:
+    setattr(ExternalArray, _name, _refused(_name))
 
 
 def _external(values: Any, memory: InternalMemory) -> Any:

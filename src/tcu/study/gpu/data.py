@@ -56,9 +56,10 @@ def to_host(x: torch.Tensor) -> np.ndarray:
     return found.view(ml_dtypes.bfloat16) if dtype == "bfloat16" else found
 
 
-def random_array(distribution: str, n: int, dtype: str, device: str) -> torch.Tensor:
-    """Normal(0, 1) or uniform over [0, 1)."""
-    generator = torch.Generator(device).manual_seed(SEED + DISTRIBUTIONS.index(distribution))
+def random_array(distribution: str, n: int, dtype: str, device: str, trial: int = 0) -> torch.Tensor:
+    """Normal(0, 1) or uniform over [0, 1); other numbers for each trial."""
+    seed = SEED + DISTRIBUTIONS.index(distribution) + len(DISTRIBUTIONS) * trial
+    generator = torch.Generator(device).manual_seed(seed)
     x = torch.empty(n, dtype=torch_dtype(dtype), device=device)
     for start in range(0, n, _PIECE):
         piece = x[start : start + _PIECE]
