@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tcu
 from tcu.formats import get_format
 from tcu.plan import Plan
 from tcu.plan.bounds import plan_error_bound
@@ -95,3 +96,11 @@ def test_compensated_sums(method: Any, name: str, n: int) -> None:
             rows.append(np.concatenate([rows[-1][: n // 2], -rows[-1][: n - n // 2]]))
     shares = [check(plan, row.astype(fmt.dtype)) for row in rows]
     assert max(shares) > 0.01 or n * u > 0.25, "the bound is not far from what is lost"
+
+
+def test_a_bound_counts_products_that_underflow() -> None:
+    found = tcu.reveal(np.dot, 2, kind="dot", dtype="float64", seed=0, outputs=100)
+    x, y = np.array([2.0**-600] * 2), np.array([2.0**-600, -(2.0**-601)])
+    assert found.predict(x, y) == 0
+    assert 0 < Fraction(2) ** -1201 <= Fraction(float(found.bound(x, y)))
+    assert found.bound(x, np.zeros(2)) == 0

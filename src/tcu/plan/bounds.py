@@ -42,7 +42,13 @@ from tcu.units.arithmetic import (
 )
 from tcu.units.lookup import find_instruction
 
-__all__ = ["mma_scan_error_bound", "plan_error_bound", "product_error_bound", "scan_error_bound"]
+__all__ = [
+    "mass_of_products",
+    "mma_scan_error_bound",
+    "plan_error_bound",
+    "product_error_bound",
+    "scan_error_bound",
+]
 
 
 @dataclass
@@ -267,6 +273,18 @@ def product_error_bound(plan: MatmulPlan, row: Instruction, mass: Any, aligned: 
     lost = lost + math.expm1(max(plan.chains - 1, 0) * math.log1p(outside.unit_roundoff)) * held
     over = (held > output.max_finite) | (mass + lost > outside.max_finite)
     return np.where(mass == 0, 0.0, np.where(over, math.inf, lost * (1 + 2.0**-40)))
+
+
+def mass_of_products(x: Any, y: Any) -> Any:
+    """At least the product of matrices without negative numbers, whatever the order of the additions."""
+    k = x.shape[-1]
+    overflow = np.isinf(x).any(-1, keepdims=True) | np.isinf(y).any(-2, keepdims=True)
+    total = np.matmul(np.where(np.isinf(x), 0.0, x), np.where(np.isinf(y), 0.0, y))
+    meets = total > 0
+    if not meets.all():  # products may have become 0
+        meets = np.matmul((x > 0).astype(np.float32), (y > 0).astype(np.float32)) > 0
+    raised = total * (1 + (k + 2) * 2.0**-52) + np.where(meets, k * 2.0**-1074, 0.0)
+    return np.where(overflow, math.inf, raised)
 
 
 def _losses(row: Instruction, length: int) -> tuple[int, float, float]:

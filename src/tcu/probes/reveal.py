@@ -21,7 +21,7 @@ from tcu.errors import ParameterError, ShapeError, TcuError
 from tcu.formats.array import whole_number
 from tcu.formats.format import format_of, get_format
 from tcu.model.tree import evaluate_tree, rounded
-from tcu.plan.bounds import plan_error_bound
+from tcu.plan.bounds import mass_of_products, plan_error_bound
 from tcu.plan.matmul import MatmulPlan
 from tcu.plan.plan import Part, Plan
 from tcu.plan.tree import Compensated, ExactAddition, TreeRegions, TreeStep
@@ -139,6 +139,10 @@ class Revealed:
             ]
             return found[0] if len(found) == 1 else np.reshape(found, mass.shape)
 
+        def mass_of(x: Values, y: Values) -> Values:
+            found = mass_of_products(np.atleast_2d(x), y if y.ndim > 1 else y[:, None])
+            return np.reshape(found, x.shape[:-1] + y.shape[1:])
+
         if self.kind == "cumsum":
             plans, mass = map(_one_result, [plan] * plan.n, range(plan.n)), x.cumsum(-1)
             columns = [bounds(each, mass[..., place]) for place, each in enumerate(plans)]
@@ -147,11 +151,12 @@ class Revealed:
             return bounds(plan, x.sum(-1))
         (y,) = rest
         if not tree_of(plan).flushes:
-            return bounds(plan, x @ y)
+            return bounds(plan, mass_of(x, y))
         least = get_format(plan.input).min_normal
         read_x, read_y = (np.where(each < least, 0.0, each) for each in (x, y))
-        unread = (x - read_x) @ y + read_x @ (y - read_y)  # what the tree takes for zero, of any magnitude
-        return bounds(plan, read_x @ read_y) + unread * (1 + 2.0**-40 * plan.n)
+        # What the tree takes for zero, of any magnitude.
+        unread = mass_of(x - read_x, y) + mass_of(read_x, y - read_y)
+        return bounds(plan, mass_of(read_x, read_y)) + unread * (1 + 2.0**-40 * plan.n)
 
 
 def _one_result(plan: Plan, number: int) -> Plan:

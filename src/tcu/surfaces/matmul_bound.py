@@ -13,7 +13,7 @@ from tcu.formats.format import Format, format_of, get_format
 from tcu.formats.tensor import is_tensor, operand_view
 from tcu.model.mma import operand
 from tcu.ops.matmul import FACTORS, MatmulCall, MatmulOptions, product_of
-from tcu.plan.bounds import product_error_bound
+from tcu.plan.bounds import mass_of_products, product_error_bound
 from tcu.units import ExactInteger, Unit
 
 __all__ = ["matmul_error_bound"]
@@ -64,17 +64,17 @@ def matmul_error_bound(
         left, right = (
             _Magnitudes(each.reshape(shape), product.plan) for each, shape in ((x, product.a), (y, product.b))
         )
-        mass = _times(left.read, right.read)
+        mass = mass_of_products(left.read, right.read)
         aligned = mass
         if left.has_subnormals or right.has_subnormals:
-            aligned = _times(left.normal, right.normal)
+            aligned = mass_of_products(left.normal, right.normal)
         lost = product_error_bound(product.plan, row, mass, aligned)
         if not isinstance(row.arithmetic, ExactInteger) and row.arithmetic.flush_inputs:
             lost += aligned  # of which the subnormal ones are a part
         top = mass
         if "tf32" in product.plan.operands:
-            lost += _times(left.lost, right.given) + _times(left.read, right.lost)
-            top = _times(left.given, right.given)
+            lost += mass_of_products(left.lost, right.given) + mass_of_products(left.read, right.lost)
+            top = mass_of_products(left.given, right.given)
         lost = _finished(
             lost,
             top,
@@ -104,18 +104,6 @@ class _Magnitudes:
         small = (self.read > 0) & (self.read < fmt.min_normal) if fmt.is_float else np.zeros(x.shape, bool)
         self.has_subnormals = bool(small.any())
         self.normal = np.where(small, fmt.min_normal, self.read) if self.has_subnormals else self.read
-
-
-def _times(x: Values, y: Values) -> Values:
-    """At least the product of matrices without negative numbers, whatever the order of the additions."""
-    k = x.shape[-1]
-    overflow = np.isinf(x).any(-1, keepdims=True) | np.isinf(y).any(-2, keepdims=True)
-    total = np.matmul(np.where(np.isinf(x), 0.0, x), np.where(np.isinf(y), 0.0, y))
-    meets = total > 0
-    if not meets.all():  # products may have become 0
-        meets = np.matmul((x > 0).astype(np.float32), (y > 0).astype(np.float32)) > 0
-    raised = total * (1 + (k + 2) * 2.0**-52) + np.where(meets, k * 2.0**-1074, 0.0)
-    return np.where(overflow, math.inf, raised)
 
 
 def _finished(
