@@ -22,6 +22,7 @@ def has_mmas(variant: str, dtype: str) -> bool:
     return any(isinstance(step, MmaStep) for part in plan.parts for step in part.steps)
 
 
+@pytest.mark.some(28)
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -156,6 +156,7 @@ def arrays_of(dtype: Any, seed: int) -> Iterator[npt.NDArray[Any]]:
         yield draw(rng, 3000, dtype, kind).reshape(30, 100)
 
 
+@pytest.mark.some(8)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("operation", ["fsum", "fmean", "fnorm", "fdot"])
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
@@ -305,7 +306,7 @@ def test_chunks_are_let_go(operation: str) -> None:
     assert most <= 6
 
 
-@pytest.mark.some(28)
+@pytest.mark.some(14)
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
 @pytest.mark.parametrize("operation", ["fsum", "fmean"])
 @pytest.mark.parametrize(

@@ -217,6 +217,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.some(15)
 @pytest.mark.slow(3)
 @dtypes
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape)))

@@ -85,6 +85,7 @@ LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 15, 16, 17, 20, 27, 34, 35, 60, 64
 """One level and two, of every butterfly; primes; twice a prime."""
 
 
+@pytest.mark.some(34)
 @pytest.mark.slow(12)
 @pytest.mark.parametrize("n", LENGTHS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -101,6 +102,7 @@ def test_the_bits_are_those_of_the_definition(kind: Any, n: int) -> None:
 PASSES = (((4,), (5,)), ((4, 3), (5, 2)), ((3, 2), (6,), (2, 2)))
 
 
+@pytest.mark.some(7)
 @pytest.mark.slow(5)
 @pytest.mark.parametrize("radices", PASSES)
 @pytest.mark.parametrize("storage", ["binary16", "binary32", "binary64"])
@@ -192,7 +194,7 @@ def test_errors_beside_exact_sums_are_below_the_bound(kind: Any, n: int) -> None
 LONG = (1 << 14, 1 << 15, 3 * 5 * 7 << 8, 3**9, 5 << 12, 10007, 1 << 16, 1 << 20)
 
 
-@pytest.mark.some(18)
+@pytest.mark.some(9)
 @pytest.mark.slow(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [*LONG, pytest.param(1 << 24, marks=pytest.mark.slow)])

@@ -117,7 +117,7 @@ LENGTHS = (
 LONG = (320, 502, 512, 625, 1000, 1024, 1031, 2048, 2187, 4096, 8192)
 
 
-@pytest.mark.some(40)
+@pytest.mark.some(20)
 @pytest.mark.parametrize("kind", ["forward", "inverse"])
 @pytest.mark.parametrize(
     "dtype", [np.float16, np.complex64, np.complex128], ids=["binary16", "binary32", "binary64"]
@@ -131,7 +131,7 @@ def test_transforms_that_a_block_has_in_hand(host: HostGpu, n: int, dtype: Any, 
         check(host, FftCall(x, kind, n, 1, factor, pairs=dtype == np.float16))
 
 
-@pytest.mark.some(16)
+@pytest.mark.some(8)
 @pytest.mark.parametrize("kind", ["forward", "inverse"])
 @pytest.mark.parametrize(
     "dtype", [np.float16, np.complex64, np.complex128], ids=["binary16", "binary32", "binary64"]
@@ -147,7 +147,7 @@ def test_transforms_of_several_passes(host: HostGpu, n: int, dtype: Any, kind: A
     assert len(host.launches) >= 4
 
 
-@pytest.mark.some(46)
+@pytest.mark.some(23)
 @pytest.mark.parametrize("kind", ["from_real", "to_real"])
 @pytest.mark.parametrize(
     "dtype", [np.float16, np.float32, np.float64], ids=["binary16", "binary32", "binary64"]
@@ -166,7 +166,7 @@ def test_transforms_of_real_numbers(host: HostGpu, n: int, dtype: Any, kind: Any
             check(host, FftCall(numbers(rng, (rows, n // 2 + 1), dtype), kind, n, 1, factor, pairs=True))
 
 
-@pytest.mark.some(12)
+@pytest.mark.some(6)
 @pytest.mark.parametrize("kind", ["forward", "inverse", "from_real", "to_real"])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("n", [12, 16, 15, 13, 512])

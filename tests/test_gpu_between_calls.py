@@ -160,6 +160,7 @@ def test_polynomials_by_few_launches(host: list[str]) -> None:
     assert host == ["powers", "add_in_pairs"]
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("source", MACROS)
 def test_they_compile_for_every_architecture(source: str, capability: tuple[int, int]) -> None:

@@ -93,6 +93,7 @@ MNEMONICS = {
 }
 
 
+@pytest.mark.some(14)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("variant", [*VARIANTS, *ATOMIC])
 def test_kernels_compile_with_the_instruction_of_the_plan(

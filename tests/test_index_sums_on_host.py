@@ -106,6 +106,7 @@ def sorts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
     return bool(request.param)
 
 
+@pytest.mark.some(13)
 @pytest.mark.slow(3)
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("slots", [1, 100, 256, 257, 2048, 2049, 70_000])
@@ -146,7 +147,7 @@ def test_what_is_out_of_range_is_told_and_counts_nowhere(host: HostGpu, sorts: b
     assert found.sum() == 2 * 997
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.slow(1)
 @dtypes
 @pytest.mark.parametrize("columns", [2, 8, 33, 300])

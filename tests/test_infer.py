@@ -602,7 +602,7 @@ def test_a_chain_without_negative_zeros_is_one_of_lanes() -> None:
     assert found.arithmetic == FusedChain(lanes=16)
 
 
-@pytest.mark.some(9)
+@pytest.mark.some(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("box", HOLES, ids=lambda box: box.name)
 def test_what_is_wrong_in_one_place_alone_is_never_identified(box: Box) -> None:

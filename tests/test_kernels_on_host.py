@@ -929,7 +929,7 @@ def test_short_rows(host: HostGpu, monkeypatch: pytest.MonkeyPatch, exclusive: b
     assert not host._workspaces, "nobody waits for another warp"
 
 
-@pytest.mark.some(10)
+@pytest.mark.some(5)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "result"),
@@ -989,7 +989,7 @@ def test_long_rows(host: HostGpu, dtype: str, result: str, exclusive: bool, reve
         assert alike(found, model_scan(x, exclusive, reverse, get_format(result).dtype)), (rows, length, kind)
 
 
-@pytest.mark.some(18)
+@pytest.mark.some(9)
 @pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("dtype", "result", "shifts"),
@@ -1242,7 +1242,7 @@ SHAPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "busy", "capability"),
@@ -1550,7 +1550,7 @@ TILES = {
 """Columns are too few for warps that walk down them."""
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("exclusive", [False, True])
@@ -1641,7 +1641,7 @@ def test_an_error_in_the_kernel_of_running_sums_of_columns_is_seen(
     assert found == seen
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize(
@@ -1724,7 +1724,7 @@ def test_an_error_in_the_walk_down_columns_is_seen(
     assert found == seen
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize(

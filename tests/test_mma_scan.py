@@ -85,7 +85,7 @@ UNITS = [
 ]  # fmt: skip
 
 
-@pytest.mark.some(15)
+@pytest.mark.some(8)
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("share", range(_SHARES))
 def test_the_bits_are_those_of_the_plan_read_literally(share: int) -> None:

@@ -111,7 +111,7 @@ def check(x: np.ndarray, algorithm: str, unit: str, accumulator: str = "binary32
         assert same or (math.isnan(found) and math.isnan(expected)), f"{found!r}, by the paper {expected!r}"
 
 
-@pytest.mark.some(60)
+@pytest.mark.some(30)
 @pytest.mark.slow(5)
 @pytest.mark.parametrize(
     ("unit", "dtype"),
@@ -379,6 +379,7 @@ def pretend(n: int, rows: int, variant: str, capability: tuple[int, int] = (9, 0
     Launch(recipe, gpu).start(4096, 4096, 8192, 0)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("element", ["BINARY16", "BFLOAT16"])
 @algorithms
 def test_the_kernel_compiles_with_the_instruction_of_the_plan(recorded, algorithm: str, element: str) -> None:

@@ -52,6 +52,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.some(95)
 @pytest.mark.slow(40)
 @pytest.mark.parametrize(("unit", "dtype", "variant", "chain", "block", "n"), CASES)
 def test_the_executor_returns_the_bits_of_a_literal_reading(unit, dtype, variant, chain, block, n) -> None:

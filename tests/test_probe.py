@@ -172,7 +172,7 @@ LATER = [
 ]  # fmt: skip
 
 
-@pytest.mark.some(7)
+@pytest.mark.some(4)
 @pytest.mark.slow
 @pytest.mark.parametrize(("unit", "given", "options", "expected"), LATER)
 def test_known_rows_of_later_units(unit, given, options, expected, probed) -> None:

@@ -232,7 +232,7 @@ def test_pytorchs_sum(n: int, dtype: str) -> None:
     reproduced(tcu.reveal(torch.sum, n, dtype=getattr(torch, dtype), seed=0, outputs=300))
 
 
-@pytest.mark.some(16)
+@pytest.mark.some(8)
 @pytest.mark.slow(4)
 @pytest.mark.parametrize("n", [40, *(pytest.param(n, marks=pytest.mark.slow) for n in (300, 600))])
 @pytest.mark.parametrize(

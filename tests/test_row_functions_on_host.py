@@ -78,7 +78,7 @@ def numbers(shape: tuple[int, int], dtype: Any, seed: int = 1) -> Any:
         return x.astype(dtype)
 
 
-@pytest.mark.some(14)
+@pytest.mark.some(7)
 @pytest.mark.slow(2)
 @operations
 @dtypes
@@ -108,6 +108,7 @@ def test_rows_of_a_block(host: HostGpu, operation: Operation, dtype: Any) -> Non
         assert alike(of_rows(host, operation, x, gap=gap, shift=shift), model(operation, x)), length
 
 
+@pytest.mark.some(12)
 @pytest.mark.slow(1)
 @operations
 @dtypes
@@ -127,7 +128,7 @@ def test_rows_that_are_read_again(
         assert (host.macros[-1]["PASSES"], host.macros[-1]["CODES"]) == (0, 1)
 
 
-@pytest.mark.some(12)
+@pytest.mark.some(6)
 @pytest.mark.slow(1)
 @operations
 @dtypes
@@ -147,7 +148,7 @@ def test_rows_of_a_cluster(
     assert host.macros[-1]["PASSES"] == (operation is not LOGSUMEXP or np.dtype(dtype).itemsize > 2)
 
 
-@pytest.mark.some(20)
+@pytest.mark.some(10)
 @pytest.mark.slow(1)
 @operations
 @dtypes

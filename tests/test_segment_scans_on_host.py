@@ -80,7 +80,7 @@ def ragged(rng: Any, mean: float, count: int) -> Any:
     return offsets_of(rng, rng.geometric(1 / (mean + 1), count) - 1)
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.slow(1)
 @dtypes
 @orders
@@ -95,6 +95,7 @@ def test_segments_of_every_length(host: HostGpu, dtype: Any, exclusive: bool, re
         assert alike(found, wanted(x, offsets, *options)), (kind, case)
 
 
+@pytest.mark.some(8)
 @pytest.mark.slow(1)
 @dtypes
 @orders

@@ -59,7 +59,7 @@ def drawn(shape: tuple[int, int, int], dtype: Any) -> Any:
 
 
 @pytest.mark.slow(2)
-@pytest.mark.some(16)
+@pytest.mark.some(8)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("exclusive", "reverse"), ORDERS)
 @pytest.mark.parametrize("walk", WALKS)
@@ -81,7 +81,7 @@ def test_slabs_one_after_another(
 
 
 @pytest.mark.slow(1)
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("exclusive", "reverse"), ORDERS)
 @pytest.mark.parametrize("shift", [0, 1])

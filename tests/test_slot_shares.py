@@ -144,6 +144,7 @@ def da() -> Any:
     return pytest.importorskip("dask.array", reason='Dask is not installed: pip install "tcu[dask]"')
 
 
+@pytest.mark.some(10)
 @formats
 @pytest.mark.parametrize("kind", KINDS)
 def test_chunks_leave_no_trace(da: Any, dtype: Any, kind: str) -> None:

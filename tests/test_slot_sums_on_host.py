@@ -140,7 +140,7 @@ def test_slots_in_parts(host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: A
         assert host.launches[-5:-1] == ["clear_words", *["add_to_slots"] * 3]
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.slow(1)
 @dtypes
 @pytest.mark.parametrize("bits", [32, 33, 37, 40])

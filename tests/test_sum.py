@@ -49,6 +49,7 @@ def check_bound(x: np.ndarray, **options: object) -> None:
     assert error <= Fraction(bound), f"{options}: error {float(error):.3e} above the bound {bound:.3e}"
 
 
+@pytest.mark.some(192)
 @pytest.mark.slow(30)
 @pytest.mark.parametrize("family", FAMILIES)
 @every_pair(DTYPES)

@@ -283,7 +283,7 @@ every_architecture = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @every_architecture
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_levels_compile_for_every_architecture(fmt: str, capability: tuple[int, int]) -> None:

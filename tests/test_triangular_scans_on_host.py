@@ -95,7 +95,7 @@ def lengths_of(variant: str, chain: int | None) -> list[int]:
     return [1, 15, 17, strip, strip + 1, 5 * strip - 3, 16 * strip + 7, 37 * strip + 11]
 
 
-@pytest.mark.some(10)
+@pytest.mark.some(5)
 @pytest.mark.slow(1)
 @variants
 @dtypes
@@ -119,7 +119,7 @@ def test_rows_of_every_length(
         assert alike(found, wanted_rows(x, *order, **way)), (variant, case, rows, n, way, order)
 
 
-@pytest.mark.some(16)
+@pytest.mark.some(8)
 @pytest.mark.slow(2)
 @variants
 @dtypes

@@ -64,6 +64,7 @@ def literal(plan: Plan, x: Any, correction: float) -> float:
     return max(second - first * (first / len(d)), 0.0) / (len(d) - correction)
 
 
+@pytest.mark.some(4)
 @pytest.mark.slow(1)
 @every_dtype
 @pytest.mark.parametrize("block", [32, 96])
