@@ -20,7 +20,12 @@ import numpy.typing as npt
 
 from tcu.formats.array import decode_array
 from tcu.formats.scalar import ROUNDINGS
-from tcu.probes.edge_inputs import c_alone, c_beside_a_smallest_product, ties_of_the_smallest
+from tcu.probes.edge_inputs import (
+    c_alone,
+    c_beside_a_smallest_product,
+    small_products_alone,
+    ties_of_the_smallest,
+)
 from tcu.probes.floors import Cut, cut_of_a_product, cut_of_c, floors
 from tcu.probes.inputs import (
     near_zero,
@@ -60,7 +65,8 @@ _ALIGNMENT: tuple[tuple[Maker, int], ...] = (
 )  # fmt: skip
 _BLOCKS: tuple[tuple[Maker, int], ...] = ((ordinary, 100),)
 _NEAR_ZERO: tuple[tuple[Maker, int], ...] = (
-    (near_zero, 200), (ties_of_the_smallest, 40), (c_alone, 8), (c_beside_a_smallest_product, 8),
+    (near_zero, 200), (ties_of_the_smallest, 40), (c_alone, 8), (c_beside_a_smallest_product, 4),
+    (small_products_alone, 24),
 )  # fmt: skip
 """The kinds of questions of the three stages, and how many of each."""
 _GROUPED_FLOOR = -139
