@@ -578,6 +578,7 @@ def test_a_function_that_cannot_be_asked(refusal, command, module, words):
         (["--module", "mine.py:a100", "--k", "4", "--instruction", "mma"], ["--instruction"]),
         (["A100", "--k", "4"], ["--k belongs to"]),
         (["A10"], ["unknown unit 'A10'", "A100"]),
+        (["mine.py:a100"], ["give it as --module mine.py:a100, and --k"]),
         (["V100", "--input", "bf16"], ["bfloat16", "binary16 → binary32"]),
         (["V100", "--input", "f15"], ["unknown format 'f15'", "binary16"]),
         (["V100", "--output", "f64"], ["binary64", "V100"]),

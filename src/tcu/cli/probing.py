@@ -138,6 +138,8 @@ def _target(asked: options.TargetOptions) -> Target:
         raise ParameterError("give either a TARGET (a unit's name, gpu or cpu) or --module FILE.py:NAME")
     fmt, output = asked.input_format or "binary16", asked.output
     if given is not None:
+        if ":" in given:
+            raise ParameterError(f"{given} is a function's name: give it as --module {given}, and --k")
         name = given.lower() if given.lower() in ("gpu", "cpu") else given
         if name == "cpu":  # of which none has binary16 alone
             fmt = asked.input_format or "bfloat16"

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from tcu.formats.format import Format
 from tcu.probes.inputs import factors, just_over_two, ordinary
-from tcu.probes.target import Operation, Question
+from tcu.probes.target import Codes, Operation, Question
 
 __all__ = [
-    "binade_edges", "carries", "differences_of_the_smallest", "one_deviates", "one_sign", "subnormal_factors", "ties_of_sums", "ties_of_the_smallest",
+    "binade_edges", "c_alone", "c_beside_a_smallest_product", "carries", "differences_of_the_smallest", "one_deviates", "one_sign", "small_products_alone", "subnormal_factors", "ties_of_sums", "ties_of_the_smallest",
 ]  # fmt: skip
 
 ROWS, COLUMNS = 16, 8
@@ -225,6 +226,65 @@ def differences_of_the_smallest(
         * _signs(rng, (rows, columns))
     )
     return Question(operation.codes(a), operation.codes(b), operation.output_codes(c))
+
+
+def c_alone(
+    operation: Operation, rng: np.random.Generator, rows: int = ROWS, columns: int = COLUMNS
+) -> Question:
+    """c of any exponent, subnormal ones often, beside products of zero: how low may the common exponent sink, and what is flushed?"""
+    x = operation.input
+    a, b = np.zeros((rows, operation.k), x.code_dtype), np.zeros((operation.k, columns), x.code_dtype)
+    return Question(a, b, _of_any_exponent(rng, operation.output, (rows, columns)))
+
+
+def c_beside_a_smallest_product(
+    operation: Operation, rng: np.random.Generator, rows: int = ROWS, columns: int = COLUMNS
+) -> Question:
+    """The same beside a product of the smallest numbers, normal or not."""
+    x, place = operation.input, int(rng.integers(0, operation.k))
+    a, b = np.zeros((rows, operation.k)), np.zeros((operation.k, columns))
+    a[:, place] = rng.choice([x.min_subnormal, x.min_normal], rows) * _signs(rng, (rows,))
+    b[place] = rng.choice([x.min_subnormal, x.min_normal], columns) * _signs(rng, (columns,))
+    c = _of_any_exponent(rng, operation.output, (rows, columns))
+    return Question(operation.codes(a), operation.codes(b), c)
+
+
+def small_products_alone(
+    operation: Operation, rng: np.random.Generator, rows: int = ROWS, columns: int = COLUMNS
+) -> Question:
+    """A product of any fractions, from below the smallest number to 1, often about the smallest normal one, and in half of the
+    rows a smaller one; no c, for sums that it does not join.
+    """
+    x, z, k = operation.input, operation.output, operation.k
+    low, high = x.quantum_exponent, x.emax - 1
+    least = max(2 * low, z.quantum_exponent - 2)
+    goal = int(rng.integers(least, max(least, 0) + 1))
+    if rng.random() < 0.5:
+        goal = max(least, z.emin + int(rng.integers(-3, 4)))
+    left, right = (int(np.clip(each, low, high)) for each in (goal // 2, goal - goal // 2))
+    first, second = (0, min(1, k - 1)) if rng.random() < 0.5 else rng.permutation(max(k, 2))[:2] % k
+    a, b = np.zeros((rows, k)), np.zeros((k, columns))
+    less = rng.integers(1, z.fraction_bits + 2, rows)
+    smaller = np.clip(left - less, low, high)
+    a[:, second] = _of_exponents(rng, x, smaller) * (rng.random(rows) < 0.5)
+    a[:, first] = _of_exponents(rng, x, np.clip(left + rng.integers(-3, 4, rows), low, high))
+    for place in (first, second):
+        b[place] = _of_exponents(rng, x, np.clip(right + rng.integers(-1, 2, columns), low, high))
+    return Question(operation.codes(a), operation.codes(b), operation.output_codes(np.zeros((rows, columns))))
+
+
+def _of_exponents(rng: np.random.Generator, fmt: Format, exponents: np.ndarray) -> np.ndarray:
+    fraction = 1 + rng.integers(0, 1 << fmt.fraction_bits, exponents.shape) / (1 << fmt.fraction_bits)
+    return np.asarray(np.ldexp(fraction, exponents) * _signs(rng, exponents.shape))
+
+
+def _of_any_exponent(rng: np.random.Generator, fmt: Format, shape: tuple[int, ...]) -> Codes:
+    """Any fraction beside any exponent of a finite number, one in four that of subnormal numbers."""
+    field = rng.integers(0, fmt.emax - fmt.emin + 2, shape).astype(np.uint64)
+    field[rng.random(shape) < 0.25] = 0
+    fraction = rng.integers(0, 1 << fmt.fraction_bits, shape, dtype=np.uint64)
+    sign = rng.integers(0, 2, shape).astype(np.uint64) << np.uint64(fmt.bits - 1)
+    return (sign | field << np.uint64(fmt.fraction_bits) | fraction).astype(fmt.code_dtype)
 
 
 def _windows_of_a_tie(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tcu.errors import ParameterError
+from tcu.formats.array import whole_number
 from tcu.probes.inputs import adversarial, ordinary
 from tcu.probes.judge import Judge, describe
 from tcu.probes.kinds import COLUMNS, REPEATED, ROWS, in_both_formats, makers
@@ -69,7 +70,7 @@ class Inference:
     not_asked: tuple[str, ...] = ()
     """What an answer could depend on, and no question showed."""
     units: tuple[str, ...] = ()
-    """Of the catalogue, those that answered every kind of question alike."""
+    """Of the catalogue, those that answered every question alike."""
 
     @property
     def bound(self) -> float:
@@ -114,13 +115,14 @@ def infer(
     >>> found.identified, found.arithmetic.block, found.arithmetic.fraction_bits, found.arithmetic.rounding
     (True, 4, 23, 'RZ')
     """
-    if outputs < 1:
-        raise ParameterError(f"outputs={outputs}: compare at least one output")
+    compared = whole_number(outputs)
+    if compared is None or compared < 1:
+        raise ParameterError(f"outputs={outputs!r}: compare a whole number of outputs, 1 or more")
     known = (
         target if isinstance(target, Target)
         else as_target(target, instruction=instruction, input=input, output=output, k=k, scale=scale)
     )  # fmt: skip
-    return _Inferring(known, np.random.default_rng(seed), progress or (lambda _: None)).run(outputs)
+    return _Inferring(known, np.random.default_rng(seed), progress or (lambda _: None)).run(compared)
 
 
 class _Inferring:
@@ -178,10 +180,11 @@ class _Inferring:
                 different = int(np.count_nonzero(wrong))
                 if different:
                     break
-                if (
-                    asked[kind] == wrong.size
-                ):  # of each kind once, which tells the units of the catalogue apart
-                    known = {each: names for each, names in known.items() if self._answers(each, q, answer)}
+                known = {
+                    each: names
+                    for each, names in known.items()
+                    if each == best or self._answers(each, q, answer)
+                }
             else:
                 units = tuple(dict.fromkeys(name for names in known.values() for name in names))
                 alike = f"as {', '.join(units)}" if units else "as no unit of the catalogue"
@@ -245,7 +248,8 @@ class _Inferring:
         )
 
     def _closest(self, outputs: int) -> Inference:
-        """No member of the family fits: show where its plainest member goes wrong."""
+        """No member that the search tries fits: show where the plainest goes wrong."""
+        why = "none of the members of the family that were tried agrees on every bit"
         guess = plainest(self.target)
         model = of_instruction("model", self._instruction(guess))
         for tried in range(1, max(2, outputs // (ROWS * COLUMNS)) + 1):
@@ -255,10 +259,8 @@ class _Inferring:
                 i, j = (int(x) for x in np.argwhere(wrong)[0])
                 example = _shrunk(self.target, model, q, i, j)
                 count = int(np.count_nonzero(wrong))
-                return self._unidentified(
-                    guess, tried * wrong.size, count, example, "no member of the family agrees on every bit"
-                )
-        return self._unidentified(guess, outputs, 0, None, "no member of the family agrees on every bit")
+                return self._unidentified(guess, tried * wrong.size, count, example, why)
+        return self._unidentified(guess, outputs, 0, None, why)
 
     def _unidentified(
         self, best: Arithmetic | None, tried: int, different: int, example: Counterexample | None, why: str

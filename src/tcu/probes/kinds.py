@@ -422,6 +422,9 @@ _FLOAT: dict[str, Maker] = {
     "subnormal factors": edge_inputs.subnormal_factors,
     "ties of sums": edge_inputs.ties_of_sums,
     "differences of the smallest": edge_inputs.differences_of_the_smallest,
+    "c alone": edge_inputs.c_alone,
+    "c beside a smallest product": edge_inputs.c_beside_a_smallest_product,
+    "small products alone": edge_inputs.small_products_alone,
     "inf times zero": _infinity_times_zero,
     "inf minus inf": _infinity_minus_infinity,
     "NaN pairs": _nan_pairs,
@@ -430,6 +433,7 @@ _FLOAT: dict[str, Maker] = {
 REPEATED = {make.__name__.replace("_", " "): count for make, count in inputs.DECIDING} | {
     "carries": 8, "ties of the smallest": 6, "binade edges": 12,
     "one sign": 12, "one deviates": 12, "subnormal factors": 48, "ties of sums": 16, "differences of the smallest": 12,
+    "c alone": 8, "c beside a smallest product": 4, "small products alone": 16,
     "NaN that meet": 4, "saturation": 4,
     "any scales": 8, "cancelled groups": 24, "sunken groups": 24,
 }  # fmt: skip

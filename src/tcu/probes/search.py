@@ -13,15 +13,20 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tcu.formats.array import decode_array
 from tcu.formats.scalar import ROUNDINGS
-from tcu.probes.edge_inputs import ties_of_the_smallest
-from tcu.probes.floors import floors
+from tcu.probes.edge_inputs import (
+    c_alone,
+    c_beside_a_smallest_product,
+    small_products_alone,
+    ties_of_the_smallest,
+)
+from tcu.probes.floors import Cut, cut_of_a_product, cut_of_c, floors
 from tcu.probes.inputs import (
     near_zero,
     ordinary,
@@ -52,13 +57,17 @@ from tcu.units.arithmetic import (
 __all__ = ["Pinned", "Progress", "Search", "first_guess", "interleaved", "plainest"]
 
 Progress = Callable[[str], None]
+_Floored = TypeVar("_Floored", bound=AlignedSum | GroupedSum)
 
 _ALIGNMENT: tuple[tuple[Maker, int], ...] = (
     (pair, 48), (partial(tail_of_c, early=True), 3), (partial(tail_of_a_product, early=True), 6),
     (partial(product_far_below_c, early=True), 3),
 )  # fmt: skip
 _BLOCKS: tuple[tuple[Maker, int], ...] = ((ordinary, 100),)
-_NEAR_ZERO: tuple[tuple[Maker, int], ...] = ((near_zero, 200), (ties_of_the_smallest, 40))
+_NEAR_ZERO: tuple[tuple[Maker, int], ...] = (
+    (near_zero, 200), (ties_of_the_smallest, 40), (c_alone, 8), (c_beside_a_smallest_product, 4),
+    (small_products_alone, 24),
+)  # fmt: skip
 """The kinds of questions of the three stages, and how many of each."""
 _GROUPED_FLOOR = -139
 """Of the catalogue's grouped sums."""
@@ -300,13 +309,14 @@ class Search:
         blocks = range(1, min(self.target.k, MAX_BLOCK) + 1) if plain else (1, 2, 64)
         meetings = [(block, order) for order in orders for block in blocks]
         for kept, fraction in self._widths(late):
-            if plain and kept != full:
+            floor, known = self._floor(fraction, late)
+            if (plain and kept != full) or (known and floor > 0):
                 continue
             for normalized, rounding in itertools.product((False,) if plain else (False, True), ROUNDINGS):
                 for block, order in meetings:
                     yield AlignedSum(
-                        block, fraction, rounding, output_fraction_bits=None if kept == full else kept,
-                        order=order, late_c=late, normalized_products=normalized,
+                        block, fraction, rounding, floor if known else None,
+                        output_fraction_bits=None if kept == full else kept, order=order, late_c=late, normalized_products=normalized,
                         carry_bits=self._carry_bits(order, late, normalized),
                         nan_rule=self.nan_rules.get(late, "nvidia"), **self.peculiarities,
                     )  # fmt: skip
@@ -316,8 +326,11 @@ class Search:
         k = self.target.k
         if self.target.scale is not None:
             for row, fraction in itertools.product(self._grouped(), range(36, 0, -1)):
-                if fits(self.target, row):
-                    yield replace(row, fraction_bits=fraction)
+                floor, known = self._floor(fraction, False)
+                if fits(self.target, row) and not (known and floor > 0):
+                    yield replace(
+                        row, fraction_bits=fraction, exponent_floor=floor if known else _GROUPED_FLOOR
+                    )
             return
         blocks = dict.fromkeys((1, min(2, k), min(MAX_BLOCK, k)))
         rows: list[Candidate] = [*map(ExactBlock, blocks), *(FlushedTree(group) for group in self._trees())]
@@ -391,34 +404,52 @@ class Search:
                     yield replace(row, flush_inputs=flush_in, flush_outputs=flush_out)
             elif isinstance(row, ExactBlock | FlushedTree | LateSum):
                 yield row
-        t = self.target
-        tried = floors(t.input, t.right, t.output, t.scale)
-        if t.scale is not None:
-            for floor, scaled in itertools.product([_GROUPED_FLOOR, *tried], found):
-                if isinstance(scaled, GroupedSum) and floor is not None:
-                    yield replace(scaled, exponent_floor=floor)
-                if isinstance(scaled, AlignedSum):
-                    yield replace(scaled, exponent_floor=floor)
+        if self.target.scale is not None:
+            scaled: list[Iterator[Candidate]] = [
+                self._with_floors(row) for row in found if isinstance(row, AlignedSum | GroupedSum)
+            ]
+            for rows in itertools.zip_longest(*scaled):  # the first floor of each, then the second
+                yield from filter(None, rows)
             return
         aligned = [row for row in found if isinstance(row, AlignedSum)]
-        ways = itertools.product(self._through_binary16, aligned, (False, True), (False, True), tried)
-        for through, row, flush_in, flush_out, floor in ways:
+        ways = itertools.product(self._through_binary16, aligned, (False, True), (False, True))
+        for through, row, flush_in, flush_out in ways:
             if through and row.nan_rule != "nvidia":
                 continue
-            found_row = replace(
-                row,
-                exponent_floor=floor,
-                flush_inputs=flush_in,
-                flush_outputs=flush_out,
-                through_binary16=through,
-            )
-            yield found_row
-            if row.late_c:
-                yield replace(found_row, signed_zeros=not row.signed_zeros)
-            if (
-                row.output_fraction_bits is not None and not row.saturate
-            ):  # rounded to fewer bits, c alone overflows
-                yield replace(found_row, saturate=True)
+            flushed = replace(row, flush_inputs=flush_in, flush_outputs=flush_out, through_binary16=through)
+            for found_row in self._with_floors(flushed):
+                yield found_row
+                if row.late_c:
+                    yield replace(found_row, signed_zeros=not row.signed_zeros)
+                if row.output_fraction_bits is not None and not row.saturate:
+                    yield replace(found_row, saturate=True)  # rounded to fewer bits, c alone overflows
+
+    def _with_floors(self, row: _Floored) -> Iterator[_Floored]:
+        """With every floor that the cuts of terms that are alone leave, those of the catalogue's units first."""
+        t, grouped = self.target, isinstance(row, GroupedSum)
+        most, known = self._floor(row.fraction_bits, isinstance(row, AlignedSum) and row.late_c)
+        tried: list[int | None] = [most]
+        if not known:
+            first = [_GROUPED_FLOOR] if grouped else []
+            reached = range(0, t.output.quantum_exponent - 1, -1)  # by c
+            tried = [*first, *floors(t.input, t.right, t.output, t.scale), *reached]
+        for floor in dict.fromkeys(tried):
+            if (not grouped) if floor is None else floor <= most:
+                yield replace(row, exponent_floor=floor)  # type: ignore[arg-type]
+
+    def _floor(self, fraction_bits: int, late: bool) -> tuple[int, bool]:
+        """The floor, of sums that keep so many bits; or the highest that it may be, and False."""
+        cuts = [self._cut_of_a_product] if late else [self._cut_of_c, self._cut_of_a_product]
+        found = [cut.floor(fraction_bits) for cut in cuts]
+        return next((each for each in found if each[1]), min(found))
+
+    @cached_property
+    def _cut_of_c(self) -> Cut:
+        return cut_of_c(self.target)
+
+    @cached_property
+    def _cut_of_a_product(self) -> Cut:
+        return cut_of_a_product(self.target)
 
     @property
     def _through_binary16(self) -> tuple[bool, ...]:

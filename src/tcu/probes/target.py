@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tcu import cpu, gpu
 from tcu.errors import DtypeError, ParameterError, ShapeError
-from tcu.formats.array import encode_array
+from tcu.formats.array import encode_array, whole_number
 from tcu.formats.format import Format, get_format
 from tcu.formats.scalar import Number, encode
 from tcu.model.mma import multiply_accumulate
@@ -157,10 +157,10 @@ def as_target(
     """
     fmt, other = _inputs(input)
     if callable(target):
+        k, given = whole_number(k), "a function" if k is None else f"k={k!r}: a function"
         if k is None or k < 1:
-            given = "a function" if k is None else f"k={k}: a function"
             raise ParameterError(
-                f"{given} needs k=..., 1 or more: the number of products that it adds up at a time"
+                f"{given} needs k=..., 1 or more: the whole number of products that it adds up at a time"
             )
         _check_call(target, scale is not None)
         name = getattr(target, "__name__", type(target).__name__)
@@ -173,10 +173,10 @@ def as_target(
             pair = fmt.name if fmt is other else f"{fmt.name} and {other.name}"
             pair += "" if scaled is None else f" with scales of {scaled.name}"
             raise DtypeError(f"no unit multiplies {pair} into {result.name}: tcu units lists what there is")
-        per_scale = 0 if scale is None else scale[1]
+        per_scale = 0 if scale is None else whole_number(scale[1]) or 0
         if scale is not None and (per_scale < 1 or k % per_scale):
             raise ParameterError(
-                f"scale={scale!r}: {per_scale} k to a scale, but k = {k} is no multiple of it"
+                f"scale={scale!r}: {scale[1]} k to a scale, but k = {k} is no multiple of it"
             )
         second = _second(fmt, other)
         return Target(fmt, result, k, name, target, second=second, scale=scaled, per_scale=per_scale)
