@@ -3,9 +3,10 @@
 Every algorithm runs on arrays in an external memory, which counts each word
 that NumPy reads or writes of them (Theorem 8 and its proof), and each step of
 products and sorts.  What it does not see is confined to functions listed here:
-SparseMatrix, the host's tables and digits, and views below it.  Between the counted operations of the machine nothing may move, and
-inside one no more than 3 words for each step that it charges; planted work
-beside the operations, and an operation that charges too little, are seen.
+SparseMatrix, the host's tables and digits, and views below it.  Between the
+counted operations of the machine nothing may move, and inside one no more than
+3 words for each step that it charges; planted work beside the operations, and
+an operation that charges too little, are seen.
 Results are those of the machine itself, of real units too; the internal memory
 never holds more than 3m + 3 words.  For dense products the I/Os are at least
 those that any program needs.
