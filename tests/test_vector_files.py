@@ -179,7 +179,7 @@ def test_all_instructions_of_a_gpu_fit_a_small_file(play: Callable[..., None], t
         "13.2",
     )
     vectors.save(tmp_path / "x.npz")
-    assert (tmp_path / "x.npz").stat().st_size < 900_000
+    assert (tmp_path / "x.npz").stat().st_size < 1_000_000
     result = verify(vectors)
     assert (result.unit.name, result.different, result.others) == ("H200", 0, ())
     assert [one.missing for one in result.replays] == [None] * 42
@@ -490,8 +490,8 @@ REFUSED = [
     (put("extra", lambda _: np.zeros(3)), "holds 'extra', which its text does not list"),
     (put(f"{NAME}/a", lambda a: a.astype(np.uint32)), "/a has dtype uint32, bfloat16 words have uint16"),
     (put(f"{NAME}/d", lambda d: d.view(np.float32)), "/d has dtype float32"),
-    (put(f"{NAME}/b", lambda b: b[:, :8]), "/b has shape (36, 8, 8), the rest of the file asks for (36, 16, 8)"),
-    (put(f"{NAME}/c", lambda c: c[:-1]), "/c has shape (35, 16, 8)"),
+    (put(f"{NAME}/b", lambda b: b[:, :8]), "/b has shape (39, 8, 8), the rest of the file asks for (39, 16, 8)"),
+    (put(f"{NAME}/c", lambda c: c[:-1]), "/c has shape (38, 16, 8)"),
     (put(f"{NAME}/d", lambda d: d[0]), "/d has shape (16, 8), not [T, M, N]"),
     (put(f"{NAME}/d", lambda d: d[:, :0]), "not [T, M, N]"),
 ]  # fmt: skip
