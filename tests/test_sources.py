@@ -370,7 +370,6 @@ def test_studies_that_are_older_or_too_old_are_noticed() -> None:
 SINCE = datetime.date(2026, 11, 28)
 """Results that are younger name a commit."""
 WITHOUT_COMMIT = {
-    "cpu-mma.json",
     "file-rate.json",
     "gpu-distributed-2.json",
     "gpu-grouped.json",
@@ -384,16 +383,9 @@ WITHOUT_COMMIT = {
     "paper-002.json",
     "simulate-ranks.json",
     "studies/calibration-gpu.json",
-    "studies/errors-of-units.json",
-    "studies/features.json",
-    "studies/format-tables.json",
     "studies/gemm-rates.json",
     "studies/hardware.json",
-    "studies/libraries.json",
-    "studies/narrow-units.json",
     "studies/recurrence.json",
-    "studies/reproducibility.json",
-    "studies/several-units.json",
     "studies/single-pass.json",
     "studies/split.json",
     "studies/variants.json",

@@ -35,6 +35,7 @@ from tcu.study import (
     stored_result,
     what_is_missing,
 )
+from tcu.study import provenance as provenance_of
 from tcu.study.atomics import atomic_rows
 from tcu.study.comparison import CLASSIC, CUB_FLOAT, CUB_HALF, RECURRENCE, SINGLE, SPLIT, TREES
 from tcu.study.data import spread
@@ -791,3 +792,26 @@ def test_a_clone_tells_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     told = provenance("a command")["commit"]
     assert told is not None
     assert head.stdout.startswith(told.removesuffix("-dirty"))
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_results_that_were_written_make_no_other_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TCU_COMMIT", raising=False)
+    module = tmp_path / "src" / "tcu" / "study" / "provenance.py"
+    figures = tmp_path / "benchmarks" / "results" / "cpu.json"
+    for path in (module, figures):
+        path.parent.mkdir(parents=True)
+        path.write_text("1", "utf-8")
+    git = ("git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b")
+    for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "a")):
+        subprocess.run((*git, *words), check=True, capture_output=True)
+    monkeypatch.setattr("tcu.study.provenance.__file__", str(module))
+    clean = provenance_of.commit()
+    assert clean is not None
+    assert len(clean) == 12
+    figures.write_text("2", "utf-8")
+    assert provenance_of.commit() == clean
+    module.write_text("2", "utf-8")
+    assert provenance_of.commit() == clean + "-dirty"

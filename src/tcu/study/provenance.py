@@ -38,19 +38,24 @@ def provenance(command: str, versions: Mapping[str, str] | None = None) -> dict[
 def commit() -> str | None:
     """The commit of the sources that run, "-dirty" where they were changed since; None where nothing tells.
 
-    TCU_COMMIT names it for a copy of the sources that came without their history.
+    Results, which one run after another writes, and pages made of them are no sources.  TCU_COMMIT names it for a copy of the sources that came without their history.
     """
     if named := os.environ.get("TCU_COMMIT"):
         return named
     root = Path(__file__).parents[3]
     if not (root / ".git").exists():  # an installed package, perhaps inside somebody else's repository
         return None
-    asked = ("git", "-C", str(root), "describe", "--always", "--dirty", "--exclude", "*", "--abbrev=12")
+    git = ("git", "-C", str(root))
+    changed = (*git, "diff", "--quiet", "HEAD", "--", ".", *(f":!{name}" for name in _WRITTEN))
     try:
-        told = subprocess.run(asked, capture_output=True, text=True, check=False)
+        told = subprocess.run((*git, "rev-parse", "HEAD"), capture_output=True, text=True, check=False)
+        dirty = subprocess.run(changed, capture_output=True, check=False).returncode
     except OSError:  # no git
         return None
-    return told.stdout.strip() or None
+    return told.stdout[:12] + "-dirty" * bool(dirty) if told.stdout else None
+
+
+_WRITTEN = ("benchmarks/results", "docs", "README.md")
 
 
 def machine() -> dict[str, Any]:
