@@ -37,7 +37,10 @@ class Transfers:
 
     @property
     def ratio(self) -> float:
-        """I/Os over time: at most 3, so that a lower bound F on I/Os makes F / 3 one on time (Theorem 8)."""
+        """I/Os over time: at most 3, so that a lower bound F on I/Os makes F / 3 one on time (Theorem 8).
+
+        A program that hands over a number has one I/O more, by which whoever takes it reads it.
+        """
         return self.total / self.time if self.time else 0.0
 
 
