@@ -348,7 +348,9 @@ OTHERWISE = {
     "matmul._RESULTS": "formats that may be asked for, which decide no order",
     "mma_scan.DEFAULT_SCAN": "a name, which calls that name no variant have from the option's default",
     "mma_scan.SCAN_VARIANTS": "its rows are changed one by one below",
-    "load._KINDS": "the records that a file may hold; saved plans are loaded in tests/test_reveal.py",
+    "load._KINDS": "the records that a file may hold; saved plans are loaded in tests/test_plan_files.py",
+    "checked._MOST": "a limit of what a file may hold, as in tests/test_plan_files.py",
+    "checked._SUMS": "formats that a file may name, likewise",
     **dict.fromkeys(
         ("ntt.P", "ntt._GENERATOR"),
         "of whole numbers, whose products are the same by any of them; tests of long integers have the definition of transforms",
