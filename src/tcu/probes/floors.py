@@ -71,7 +71,7 @@ def cut_of_a_product(target: Target) -> Cut:
     left = np.minimum(exponents - places, x.fraction_bits)
     right = exponents - places - left
     first, second = (1 + np.ldexp(1.0 * (bits > 0), -bits) for bits in (left, right))
-    low = np.clip(exponents // 2, x.emin, 0)
+    low = np.clip(exponents // 2, x.emin, np.minimum(0, exponents - y.emin))  # so that both are normal
     small = _exact(target, np.ldexp(first, low), np.ldexp(second, exponents - low))
     return _cut(places, _exact(target, first, second), small, least)
 
