@@ -32,7 +32,7 @@ from tcu.cli.app import app
 from tcu.cli.app import main as main_of_tcu
 from tcu.cli.catalogue import brief, parameters, peculiarities
 from tcu.ops import OPERATIONS
-from tcu.probes.reveal import tree_of
+from tcu.probes.replay import tree_of
 from tcu.report.chapters import Chapter, collect, parts_of
 from tcu.report.line_svg import line_svg
 from tcu.report.mma_errors import measured, rows

@@ -23,7 +23,7 @@ import tcu
 from tcu.cli import main
 from tcu.cli.tree_drawing import drawn_tree
 from tcu.plan import TreeRegions
-from tcu.probes.reveal import tree_of
+from tcu.probes.replay import tree_of
 from tcu.units import find_instruction
 
 Run = Callable[..., tuple[int, str, str]]

@@ -174,6 +174,17 @@ def test_no_damaged_field_is_an_error_of_another_kind(name: str, tmp_path: Path)
     assert refused > 100
 
 
+def check_refused(plan: Plan, edit: Callable[[Any], None], why: str, folder: Path) -> None:
+    place = folder / "plan.json"
+    plan.save(place)
+    document = json.loads(place.read_text("utf-8"))
+    edit(document)
+    place.write_text(json.dumps(document), "utf-8")
+    with pytest.raises(DataFileError, match="holds no plan") as caught:
+        tcu.load_plan(place)
+    assert why in str(caught.value)
+
+
 def wrong(**fields: Any) -> Callable[[Any], None]:
     return lambda document: document["plan"].update(fields)
 
@@ -209,14 +220,7 @@ def nodes(*found: Any) -> Callable[[Any], None]:
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said(edit: Callable[[Any], None], why: str, tmp_path: Path) -> None:
-    place = tmp_path / "plan.json"
-    trees()["pairs"].save(place)
-    document = json.loads(place.read_text("utf-8"))
-    edit(document)
-    place.write_text(json.dumps(document), "utf-8")
-    with pytest.raises(DataFileError, match="holds no plan") as caught:
-        tcu.load_plan(place)
-    assert why in str(caught.value)
+    check_refused(trees()["pairs"], edit, why, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -233,14 +237,7 @@ def test_what_is_wrong_is_said(edit: Callable[[Any], None], why: str, tmp_path: 
 def test_what_is_wrong_in_other_plans_is_said(
     name: str, edit: Callable[[Any], None], why: str, tmp_path: Path
 ) -> None:
-    place = tmp_path / "plan.json"
-    (trees() | made())[name].save(place)
-    document = json.loads(place.read_text("utf-8"))
-    edit(document)
-    place.write_text(json.dumps(document), "utf-8")
-    with pytest.raises(DataFileError, match="holds no plan") as caught:
-        tcu.load_plan(place)
-    assert why in str(caught.value)
+    check_refused((trees() | made())[name], edit, why, tmp_path)
 
 
 def test_a_file_nested_beyond_measure_is_refused(tmp_path: Path) -> None:

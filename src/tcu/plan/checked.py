@@ -10,7 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from tcu.errors import ParameterError
 from tcu.formats.format import get_format
-from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step, output_length
+from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step
 from tcu.plan.tree import Blocks, FusedProducts, TreeRegions, TreeStep
 from tcu.plan.variants import VARIANTS
 from tcu.plan.version import VERSIONS
@@ -25,7 +25,7 @@ _MOST = 1 << 24
 
 def checked_plan(plan: Plan) -> Plan:
     """The plan.  Raises ParameterError, DtypeError or UnknownNameError for one that no tcu of this version writes."""
-    _check_types(plan)
+    _check_types(plan, set())
     steps = [step for part in plan.parts for step in part.steps] + list(plan.final)
     trees = [step for step in steps if isinstance(step, TreeStep | TreeRegions)]
     _check_version(plan, bool(trees))
@@ -91,11 +91,9 @@ def _check_step(step: Step, n: int) -> None:
             raise ParameterError(f"{name}={count}: choose 1 to {_MOST + n}")
     if counts.get("length", 1) is not None and step.group > _MOST + 4 * n:
         raise ParameterError(f"a group of {step.group} numbers is far more than the {n} that there are")
-    output_length(step, n)
 
 
 def _check_tree(tree: TreeStep) -> None:
-    get_format(tree.operand)
     if tree.product is not None:
         _check_format(tree.product)
     for node in tree.nodes:
@@ -137,28 +135,33 @@ def _check_format(name: str) -> None:
 _hints = cache(get_type_hints)
 
 
-def _check_types(record: Any) -> None:
-    """Raises ParameterError for a field that does not hold what its class says."""
+def _check_types(record: Any, seen: set[int]) -> None:
+    """Raises ParameterError for a field that does not hold what its class says; nodes share operations, and each is seen once."""
+    if id(record) in seen:
+        return
+    seen.add(id(record))
     kind: Any = type(record)
     for name, hint in _hints(kind).items():
         value = getattr(record, name)
-        if not _fits(value, hint):
+        if not _fits(value, hint, seen):
             raise ParameterError(f"{kind.__name__}.{name} = {value!r:.60}: it is no {hint}")
 
 
-def _fits(value: Any, hint: Any) -> bool:
+def _fits(value: Any, hint: Any, seen: set[int]) -> bool:
     origin, within = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return any(_fits(value, each) for each in within)
+        return any(_fits(value, each, seen) for each in within)
     if origin is Literal:
         return any(type(value) is type(each) and value == each for each in within)
     if origin is tuple:
         if not isinstance(value, tuple):
             return False
         of_each = (within[0],) * len(value) if within[-1] is Ellipsis else within
-        return len(value) == len(of_each) and all(map(_fits, value, of_each))
+        return len(value) == len(of_each) and all(
+            _fits(one, each, seen) for one, each in zip(value, of_each, strict=True)
+        )
     if not isinstance(hint, type) or type(value) is not hint:
         return False
     if dataclasses.is_dataclass(value):
-        _check_types(value)
+        _check_types(value, seen)
     return True

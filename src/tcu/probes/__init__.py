@@ -9,8 +9,8 @@ from tcu.probes.finding import Probe as Probe
 from tcu.probes.infer import Inference as Inference
 from tcu.probes.infer import infer as infer
 from tcu.probes.probe import probe as probe
+from tcu.probes.replay import predict as predict
 from tcu.probes.reveal import Revealed as Revealed
 from tcu.probes.reveal import SpecialDifference as SpecialDifference
 from tcu.probes.reveal import SumCounterexample as SumCounterexample
-from tcu.probes.reveal import predict as predict
 from tcu.probes.reveal import reveal as reveal

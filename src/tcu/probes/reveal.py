@@ -16,26 +16,22 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tcu.engines.host.matmul import multiply_by
-from tcu.errors import ParameterError, ShapeError, TcuError
+from tcu.errors import ParameterError, TcuError
 from tcu.formats.array import whole_number
-from tcu.formats.format import format_of, get_format
-from tcu.model.tree import evaluate_tree, rounded
+from tcu.formats.format import get_format
 from tcu.plan.bounds import mass_of_products, plan_error_bound
-from tcu.plan.matmul import MatmulPlan
 from tcu.plan.plan import Part, Plan
 from tcu.plan.tree import Compensated, ExactAddition, TreeRegions, TreeStep
 from tcu.plan.version import VERSIONS
 from tcu.probes.black_box import BlackBox, black_box, checked_seed, same_bits
 from tcu.probes.mask_questions import NotATree, masks_for
 from tcu.probes.node_arithmetic import Evidence, candidates, exact_candidates
+from tcu.probes.replay import RUNNING, predict, results_of, tree_of
 from tcu.probes.special_inputs import special_inputs
 from tcu.probes.sum_inputs import batches, decisive_rows, rows_of
 from tcu.probes.tree_shape import Shape, find_shape
-from tcu.units.arithmetic import Unit
-from tcu.units.lookup import get_unit
 
-__all__ = ["Revealed", "SpecialDifference", "SumCounterexample", "predict", "reveal"]
+__all__ = ["Revealed", "SpecialDifference", "SumCounterexample", "reveal"]
 
 Verdict = Literal["reproduced", "not a fixed tree", "outside"]
 Values = npt.NDArray[Any]
@@ -45,8 +41,8 @@ _LEAST, _MOST, _NUMBERS = 300, 20_000, 1 << 25
 """Results that are compared at the end, unless the caller says how many: so many numbers in all."""
 _BATCH = 1 << 20
 """Numbers that are drawn at a time."""
-_SUM, _SCAN = "revealed", "revealed running sums"
-"""Variants of plans."""
+_SUM = "revealed"
+"""Variant of a plan of other sums."""
 _REPEATS = 6
 _REPEATED, _REPEATED_NUMBERS = 250, 1 << 22
 """Rows, of so many numbers in all, by which a function that is refused shows once more whether it repeats itself."""
@@ -166,76 +162,6 @@ def _one_result(plan: Plan, number: int) -> Plan:
     root = step.roots[number]
     alone = replace(step, nodes=step.nodes[: max(root + 1 - step.leaves, 0)], roots=(root,))
     return replace(plan, parts=(Part(0, plan.n, (alone,)),))
-
-
-def predict(plan: Plan | MatmulPlan, *arrays: Any, unit: str | Unit | None = None) -> Values:
-    """The results of a plan whose one step is a tree, or of one of :func:`tcu.matmul`, signs of zeros included.
-
-    x of shape (..., n), of which running sums are, too; of a plan of products
-    x (..., n) and y (n,), or A (M, n) and B (n, N).  By a plan of tcu.matmul
-    whatever that multiplies, on the model of a unit, None: "H100"; a tree has
-    its arithmetic in itself, and takes none.  Raises ParameterError, ShapeError,
-    DtypeError or UnknownNameError.
-    """
-    products = multiplies(plan)
-    if len(arrays) != 1 + products:
-        raise ParameterError(f"the plan takes {'two arrays' if products else 'one array'}, not {len(arrays)}")
-    if isinstance(plan, MatmulPlan):
-        a, b = arrays
-        return multiply_by(plan, a, b, unit)
-    step = tree_of(plan)
-    check_no_unit(unit)
-    given = [np.asarray(each) for each in arrays]
-    shapes = ", ".join(str(each.shape) for each in given)
-    if products:
-        x, y = given
-        if x.ndim not in (1, 2) or y.ndim not in (1, 2) or x.shape[-1] != plan.n or y.shape[0] != plan.n:
-            raise ShapeError(f"arrays of shape {shapes}: the plan multiplies (M, {plan.n}) by ({plan.n}, N)")
-        if isinstance(step, TreeRegions) and (*x.shape[:-1], *y.shape[1:]) != step.shape:
-            raise ShapeError(f"arrays of shape {shapes}: the plan is of a product of shape {step.shape}")
-        found = _results(plan, x.reshape(1, -1, plan.n), y.reshape(1, plan.n, -1))
-        return np.asarray(found.reshape(x.shape[:-1] + y.shape[1:]))
-    (x,) = given
-    if x.ndim < 1 or x.shape[-1] != plan.n:
-        raise ShapeError(
-            f"an array of shape {shapes}: the plan adds up {plan.n} numbers, along the last axis"
-        )
-    found = _results(plan, x.reshape(-1, plan.n), None)
-    return np.asarray(found.T.reshape(x.shape if is_running(plan) else x.shape[:-1]))
-
-
-def check_no_unit(unit: str | Unit | None) -> None:
-    """Raises ParameterError where a plan whose step is a tree is given a unit, UnknownNameError for one that does not exist."""
-    if unit is not None:
-        name = get_unit(unit).name
-        raise ParameterError(f"unit={name!r}: this plan has its arithmetic in itself: leave unit out")
-
-
-def multiplies(plan: Plan | MatmulPlan) -> bool:
-    """Whether a plan is of products; raises ParameterError for a plan of other steps than a tree."""
-    return isinstance(plan, MatmulPlan) or tree_of(plan).products
-
-
-def is_running(plan: Plan) -> bool:
-    """Whether a plan is of running sums, of one number, too."""
-    return plan.variant == _SCAN
-
-
-def tree_of(plan: Plan) -> TreeStep | TreeRegions:
-    """The tree that is all of a plan; raises ParameterError for a plan of other steps."""
-    steps = [step for part in plan.parts for step in part.steps]
-    if len(steps) == 1 and isinstance(steps[0], TreeStep | TreeRegions) and not plan.final:
-        return steps[0]
-    raise ParameterError("the plan is no tree: run it on the model with tcu.sum, or save one of tcu.reveal's")
-
-
-def _results(plan: Plan, x: Values, y: Values | None) -> Values:
-    fmt, result = get_format(plan.input), get_format(plan.result)
-    for array in (x, y):
-        if array is not None and format_of(array.dtype) != fmt:
-            raise ParameterError(f"an array of {array.dtype}: the plan takes {fmt.dtype}")
-    with np.errstate(all="ignore"):
-        return rounded(evaluate_tree(tree_of(plan), x, y), result)
 
 
 def reveal(
@@ -400,7 +326,7 @@ class _Search:
         x, y = rows_of(box, self.rng, min(_BORDER, max(1, _BATCH // (box.n * max(box.shape)))))
         answer = box(x, y)
         plans = [best.plan, *self.wrong_plans[:_TRIED]]
-        each = [(~box.same(answer, _results(plan, x, y))).sum(axis=(0, 1)) for plan in plans]
+        each = [(~box.same(answer, results_of(plan, x, y))).sum(axis=(0, 1)) for plan in plans]
         wrong = min(each, key=np.sum)
         seen = np.ones(wrong.shape, bool) if box.seen is None else box.seen
         border = seen & (wrong > 0)
@@ -465,7 +391,7 @@ class _Search:
         for what, x, y in special_inputs(self.box):
             if what in different:
                 continue
-            expected = _results(found.plan, x, y)
+            expected = results_of(found.plan, x, y)
             try:
                 answer = self.box(x, y)
             except Exception as error:  # a function may well refuse a NaN
@@ -513,7 +439,7 @@ class _Search:
 
     def _plan(self, step: TreeStep | TreeRegions) -> Plan:
         box = self.box
-        variant = _SCAN if box.kind == "cumsum" else _SUM
+        variant = RUNNING if box.kind == "cumsum" else _SUM
         parts = (Part(0, box.n, (step,)),)
         return Plan(box.n, box.input.name, variant, None, 0, parts, (), box.output.name, VERSIONS["tree"])
 
@@ -523,7 +449,7 @@ class _Search:
         box = self.box
         compared = 0
         for x, y, answer in self._questions(plan):
-            same = box.same(answer, _results(plan, x, y))
+            same = box.same(answer, results_of(plan, x, y))
             compared += len(x) * box.results
             if not same.all():
                 wrong = np.argwhere(~same)
@@ -593,7 +519,7 @@ def _shrunk(
     def differ() -> bool:
         nonlocal left
         left -= 1
-        return not same_bits(box(x, y)[place], np.asarray(_results(plan, x, y)[place]))
+        return not same_bits(box(x, y)[place], np.asarray(results_of(plan, x, y)[place]))
 
     def zeroed(leaves: npt.NDArray[np.int64]) -> bool:
         before = x[..., leaves].copy()
@@ -628,7 +554,7 @@ def _shrunk(
                 codes[spot] = before & ~(codes.dtype.type(1) << codes.dtype.type(bit))
                 if codes[spot] != before and (left <= 0 or not differ()):
                     codes[spot] = before
-    answer, expected = box(x, y)[place], np.asarray(_results(plan, x, y)[place])
+    answer, expected = box(x, y)[place], np.asarray(results_of(plan, x, y)[place])
     if same_bits(answer, expected):
         raise _Unsteady
     x, y = _as_given(box, x, y)

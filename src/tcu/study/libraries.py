@@ -25,7 +25,8 @@ from tcu.plan.stored import document
 from tcu.plan.tree import FusedProducts, TreeRegions, TreeStep
 from tcu.probes.black_box import same_bits
 from tcu.probes.library import dtype_for, with_arrays_alone
-from tcu.probes.reveal import predict, reveal, tree_of
+from tcu.probes.replay import predict, tree_of
+from tcu.probes.reveal import reveal
 from tcu.study.data import SEED
 from tcu.study.study import Point, Row, Rows, Shown, Study, Table, Tree, Verdict
 

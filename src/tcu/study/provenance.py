@@ -35,10 +35,14 @@ def provenance(command: str, versions: Mapping[str, str] | None = None) -> dict[
     }
 
 
+_WRITTEN = ("benchmarks/results", "docs", "README.md")
+"""Results, which one run after another writes, and pages made of them, which are no sources."""
+
+
 def commit() -> str | None:
     """The commit of the sources that run, "-dirty" where they were changed since; None where nothing tells.
 
-    Results, which one run after another writes, and pages made of them are no sources.  TCU_COMMIT names it for a copy of the sources that came without their history.
+    TCU_COMMIT names it for a copy of the sources that came without their history.
     """
     if named := os.environ.get("TCU_COMMIT"):
         return named
@@ -53,9 +57,6 @@ def commit() -> str | None:
     except OSError:  # no git
         return None
     return told.stdout[:12] + "-dirty" * bool(dirty) if told.stdout else None
-
-
-_WRITTEN = ("benchmarks/results", "docs", "README.md")
 
 
 def machine() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from tcu.ops.fft import complex_dtype, real_format
 from tcu.plan.fft import convolution_length
 from tcu.surfaces.fft import error_bound
 from tcu.surfaces.fft_arrays import axis_of, conjugate, taken, tensors, transformed
-from tcu.surfaces.one_library import cast, is_whole, moved, namespace, of_one_library
+from tcu.surfaces.one_library import cast, dtype_name, is_whole, moved, namespace, of_one_library
 
 __all__ = ["convolve", "correlate"]
 
@@ -116,16 +116,12 @@ def _taken(x: Any, y: Any) -> tuple[Any, Any]:
             second, first = _taken(y, x)
             return first, second
         y = taken(y, wide=True)
-        x = cast(x, real_format(np.dtype(_name(y))).dtype.name)
+        x = cast(x, real_format(np.dtype(dtype_name(y))).dtype.name)
     return taken(x, wide=True), taken(y, wide=True)
 
 
-def _name(x: Any) -> str:
-    return str(x.dtype).removeprefix("torch.")
-
-
 def _alike(x: Any, y: Any) -> tuple[Any, Any]:
-    names = [_name(each) for each in (x, y)]
+    names = [dtype_name(each) for each in (x, y)]
     wide = any(name in ("float64", "complex128") for name in names)
     if any("complex" in name for name in names):
         name = "complex128" if wide else "complex64"

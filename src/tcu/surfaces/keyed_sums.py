@@ -12,12 +12,11 @@ from tcu.formats.array import is_dask
 from tcu.formats.tensor import is_tensor
 from tcu.ops.layout import axis_number
 from tcu.surfaces.index_sums import dask_arrays, index_sum
-from tcu.surfaces.one_library import as_array
+from tcu.surfaces.one_library import as_array, dtype_name
 from tcu.surfaces.sums_by_index import (
     check_index,
     check_keys,
     checked_places,
-    dtype_name,
     is_integer,
     library_of,
     whole_size,

@@ -12,7 +12,7 @@ from tcu.errors import ParameterError
 from tcu.formats.array import check_in_memory, is_dask, lives_on_gpu, numpy_array
 from tcu.formats.tensor import is_tensor
 
-__all__ = ["as_array", "cast", "is_whole", "library_of", "moved", "namespace", "of_one_library"]
+__all__ = ["as_array", "cast", "dtype_name", "is_whole", "library_of", "moved", "namespace", "of_one_library"]
 
 
 def library_of(arrays: Mapping[str, Any], mixed: str) -> Any:
@@ -63,6 +63,11 @@ def is_whole(x: Any) -> bool:
 def cast(x: Any, name: str) -> Any:
     """The array in another dtype, of a name that NumPy and PyTorch share; itself if it has that already."""
     return x.to(getattr(sys.modules["torch"], name)) if is_tensor(x) else x.astype(name, copy=False)
+
+
+def dtype_name(x: Any) -> str:
+    """A name that NumPy and PyTorch share, whatever the order of its bytes."""
+    return str(x.dtype if is_tensor(x) else np.dtype(x.dtype).newbyteorder("=")).removeprefix("torch.")
 
 
 def namespace(x: Any) -> Any:

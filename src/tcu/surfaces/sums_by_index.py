@@ -24,7 +24,7 @@ from tcu.ops.layout import axis_number
 from tcu.ops.result import check_dtype, check_out, put, result_format
 from tcu.surfaces import functions, one_library
 from tcu.surfaces.call import put_tensor, tensors
-from tcu.surfaces.one_library import as_array, moved
+from tcu.surfaces.one_library import as_array, dtype_name, moved
 
 __all__ = [
     "by_index",
@@ -33,7 +33,6 @@ __all__ = [
     "check_keys",
     "check_weights",
     "checked_places",
-    "dtype_name",
     "is_integer",
     "library_of",
     "no_value",
@@ -119,10 +118,6 @@ def whole_size(size: Any) -> int:
     if number is None or number < 0:
         raise ParameterError(f"size={size!r}: give the number of slots, 0 or more")
     return number
-
-
-def dtype_name(x: Any) -> str:
-    return str(x.dtype).removeprefix("torch.")
 
 
 def is_integer(x: Any) -> bool:
