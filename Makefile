@@ -30,7 +30,7 @@ demo: $(VENV)/.user       ## set up, sum a real data set as GPUs would, look ins
 	$(BIN)/tcu sum $(DATA) --input-dtype float16 --variant short-chain
 	$(BIN)/tcu explain --unit V100 --brief "1 + 2^-24 + 2^-24"
 
-test: $(VENV)/.dev        ## set up and test every feature (a few minutes)
+test: $(VENV)/.dev        ## set up and test every feature (about 9 minutes on two cores)
 	$(PYTEST) --quick
 
 test-all: $(VENV)/.dev    ## all tests: also those that take long, and more cases of each
@@ -54,7 +54,7 @@ generated: $(VENV)/.dev   ## after a new operation: signatures, its places in th
 bench: $(VENV)/.user      ## speed of the CPU model, on one core and on two
 	$(BIN)/python benchmarks/cpu.py
 
-study: $(VENV)/.user      ## every study that this machine can measure, in full, and a page of all (5 minutes)
+study: $(VENV)/.user      ## every study that this machine can measure, in full, and a page of all (10 minutes)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plot,sparse]'
 	$(BIN)/tcu report --results benchmarks/results/studies -o report.html
 
