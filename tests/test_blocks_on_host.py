@@ -34,8 +34,8 @@ def structures(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(test_kernels_on_host.STRUCTURES, entry, "Blocks")
 
 
-def summed(host: HostGpu, x: Any, options: dict[str, Any]) -> Any:
-    plan = make_plan(len(x), format_of(x.dtype), get_unit("H100"), block=32, **options)
+def summed(host: HostGpu, x: Any, block: int, options: dict[str, Any]) -> Any:
+    plan = make_plan(len(x), format_of(x.dtype), get_unit("H100"), block=block, **options)
     place, host.readable = placed(x)
     result = Result(1, np.float64)
     recipe = variant_recipe(
@@ -48,24 +48,26 @@ def summed(host: HostGpu, x: Any, options: dict[str, Any]) -> Any:
     return result.array.copy()
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow(2)
+@pytest.mark.parametrize("block", [32, 96])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("form", VARIANTS)
-def test_blocks_are_added_as_the_plan_says(host: HostGpu, form: str, dtype: Any) -> None:
+def test_blocks_are_added_as_the_plan_says(host: HostGpu, form: str, dtype: Any, block: int) -> None:
     rng = np.random.default_rng(3)
-    for n in (0, 1, 33, 1000, 32 * 512, 32 * 512 + 1, 70_001):
+    for n in (0, 1, 33, 1000, block * 512, block * 512 + 1, 2200 * block + 1):
         x = (rng.standard_normal(n) * 2.0 ** rng.integers(-8, 8, n)).astype(dtype)
         if form == "atomic":
             x = rng.integers(-3, 4, n).astype(dtype)
-        wanted = np.atleast_1d(tcu.sum(x, block=32, dtype="float64", **VARIANTS[form]))
-        assert alike(summed(host, x, VARIANTS[form]), wanted), n
+        wanted = np.atleast_1d(tcu.sum(x, block=block, dtype="float64", **VARIANTS[form]))
+        assert alike(summed(host, x, block, VARIANTS[form]), wanted), n
 
 
 @pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("at += AHEAD * WARP", "at += (AHEAD + 1) * WARP"),
+        ("at += AHEAD * THREADS", "at += (AHEAD + 1) * THREADS"),
+        ("at < here; at += WARP", "at < here; at += 2 * WARP"),
         ("sum_of_slots(p.totals, group + 1)", "sum_of_slots(p.totals, group)"),
         ("stop - first);", "stop - first - 1);"),
     ],
@@ -75,4 +77,4 @@ def test_an_error_in_the_tree_is_seen(host: HostGpu, right: str, wrong: str) -> 
     x = np.random.default_rng(4).standard_normal(70_001).astype(np.float32)
     wanted = np.atleast_1d(tcu.sum(x, block=32, dtype="float64", variant="warp-shuffle"))
     with pytest.raises(AssertionError, match=BITS):
-        assert alike(summed(host, x, VARIANTS["tree"]), wanted), BITS
+        assert alike(summed(host, x, 32, VARIANTS["tree"]), wanted), BITS

@@ -1,13 +1,13 @@
 // The variants single-pass, split and warp-shuffle in one launch.  Each block reduces its numbers to one, by chained
-// MMAs or by warp shuffles.  Warps add up the numbers of so many blocks each, while later blocks still run, and the
-// last of them those sums (tcu/plan/variants.py).  In series, at 5 to 6 ns a block, this took longer than all else.
+// MMAs or by warp shuffles.  The last of so many blocks adds up their numbers, while later blocks still run, and the
+// last of all those sums (tcu/plan/variants.py).  In series, at 5 to 6 ns a block, this took longer than all else.
 // The papers' form of single-pass and split has atomic additions instead.
 //
 // Compiled with ELEMENT and LAYOUT (load/array.cuh), and
 //   THREADS   of a block: the plan's B
 //   CHAINS    whether there are blocks of chains; then also with the macros of mma/chains.cuh
 //   SHUFFLES  whether there are blocks of shuffles
-//   GATHERED  blocks whose numbers one warp adds up
+//   GATHERED  blocks whose numbers are added up together, a multiple of 32
 //   ATOMIC    whether blocks add to one number in memory by atomic additions
 
 #include "device/grid/slots.cuh"
@@ -57,33 +57,45 @@ __device__ inline void combine(const Blocks& p, i64 block, BlockNumber number) {
     if (block < p.blocks && threadIdx.x == 0) atomicAdd(reinterpret_cast<BlockNumber*>(p.slots), number);
 }
 #else
-// Slots that a lane reads at once.  With 8 the kernel took 58 registers and half the threads of a multiprocessor: blocks
+// Slots that a thread reads at once.  With 8 the kernel took 58 registers and half the threads of a multiprocessor: blocks
 // of 512 and 1024 threads took 1.1 to 1.8 times as long as with atomics, 2^26 numbers of binary16 (H200).
-constexpr int AHEAD = 4;
+constexpr int AHEAD = THREADS >= GATHERED ? 1 : 4 * THREADS >= GATHERED ? (GATHERED + THREADS - 1) / THREADS : 4;
 
-// By one warp: each lane adds up every 32nd number in order, then comes the tree of the lanes.  Lane 0 has the sum.
+// Each lane of the first warp adds up every 32nd number in order, then comes the tree of the lanes.  Lane 0 of the block
+// has the sum.  All threads read: by one warp the slots of a group took four turns of loads, one after another, and a
+// launch 1 to 4 µs longer than with atomics (2^26 numbers, H100).
 __device__ inline BlockNumber sum_of_slots(u64* slots, i64 count) {
+    __shared__ BlockNumber numbers[GATHERED];
     BlockNumber total = 0;
-    for (i64 at = threadIdx.x % WARP; at < count; at += AHEAD * WARP) {
-        u64 bits[AHEAD];
+    for (i64 first = 0; first < count; first += GATHERED) {
+        const int here = static_cast<int>(count - first < GATHERED ? count - first : GATHERED);
+        for (int at = threadIdx.x; at < here; at += AHEAD * THREADS) {
+            u64 bits[AHEAD];
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i) bits[i] = at + i * WARP < count ? grid::look(slots + at + i * WARP) : 0;
+            for (int i = 0; i < AHEAD; ++i)
+                bits[i] = at + i * THREADS < here ? grid::look(slots + first + at + i * THREADS) : 0;
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i)
-            if (at + i * WARP < count) total += static_cast<BlockNumber>(grid::take(slots + at + i * WARP, bits[i]));
+            for (int i = 0; i < AHEAD; ++i) {
+                const int own = at + i * THREADS;
+                if (own < here) numbers[own] = static_cast<BlockNumber>(grid::take(slots + first + own, bits[i]));
+            }
+        }
+        __syncthreads();
+        if (threadIdx.x < WARP)
+            for (int at = threadIdx.x; at < here; at += WARP) total += numbers[at];
+        __syncthreads();
     }
-    return warp::tree<WARP>(total);
+    return threadIdx.x < WARP ? warp::tree<WARP>(total) : total;
 }
 
-// Called by one warp of the last of up to GATHERED blocks: adds up their numbers, and those sums if it is the last of
-// all.  Not inline, so that it takes no registers from the blocks' work.
+// Called by the last of up to GATHERED blocks: adds up their numbers, and those sums if it is the last of all.  Not
+// inline, so that it takes no registers from the blocks' work.
 __device__ __noinline__ void gather(const Blocks& p, i64 block) {
     const i64 group = block / GATHERED, first = group * GATHERED;
     const i64 stop = block + 1 < p.blocks ? block + 1 : p.blocks;
     BlockNumber total = sum_of_slots(p.slots + first, stop - first);
     if (p.blocks > GATHERED) {
         if (threadIdx.x == 0) grid::publish(p.totals + group, total);
-        __syncwarp();
         if (block == gridDim.x - 1) total = sum_of_slots(p.totals, group + 1);
     }
     if (threadIdx.x == 0 && block == gridDim.x - 1) store(p, total);
@@ -92,7 +104,7 @@ __device__ __noinline__ void gather(const Blocks& p, i64 block) {
 __device__ inline void combine(const Blocks& p, i64 block, BlockNumber number) {
     if (block < p.blocks && threadIdx.x == 0) grid::publish(p.slots + block, number);
     // Blocks start in order, so all blocks that the last of a group waits for are running or done.
-    if (threadIdx.x < WARP && (block == gridDim.x - 1 || block % GATHERED == GATHERED - 1)) gather(p, block);
+    if (block == gridDim.x - 1 || block % GATHERED == GATHERED - 1) gather(p, block);
 }
 #endif
 
