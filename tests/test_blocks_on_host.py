@@ -68,8 +68,9 @@ def test_blocks_are_added_as_the_plan_says(host: HostGpu, form: str, dtype: Any,
     [
         ("at += AHEAD * THREADS", "at += (AHEAD + 1) * THREADS"),
         ("at < here; at += WARP", "at < here; at += 2 * WARP"),
-        ("sum_of_slots(p.totals, group + 1)", "sum_of_slots(p.totals, group)"),
-        ("stop - first);", "stop - first - 1);"),
+        ("sum_of_slots(p.totals, group + 1, total)", "sum_of_slots(p.totals, group, total)"),
+        ("block + 1 - first, number", "block - first, number"),
+        ("numbers[in_slots] = own", "numbers[in_slots] = 0"),
     ],
 )
 def test_an_error_in_the_tree_is_seen(host: HostGpu, right: str, wrong: str) -> None:

@@ -26,9 +26,18 @@ constexpr int WARPS = THREADS / WARP;
 #if ELEMENT == BINARY64
 typedef double BlockNumber;
 __device__ inline BlockNumber widened(Code code) { return to_binary64(code); }
+__device__ inline void publish(u64* slot, BlockNumber number) { grid::publish(slot, number); }
+__device__ inline BlockNumber take(u64* slot, u64 bits) { return grid::take(slot, bits); }
 #else
 typedef float BlockNumber;
 __device__ inline BlockNumber widened(Code code) { return to_binary32(code); }
+
+// A binary32 number leaves half of its slot zero, which is never MISSING then.  As a binary64 number it cost every block
+// a conversion and a comparison of binary64: blocks of shuffles took 4 % longer than with atomics (2^26 numbers, H200).
+__device__ inline void publish(u64* slot, BlockNumber number) { grid::write(slot, __float_as_uint(number)); }
+__device__ inline BlockNumber take(u64* slot, u64 bits) {
+    return __uint_as_float(static_cast<u32>(grid::take_bits(slot, bits)));
+}
 #endif
 
 // This warp's number, in lane 0.
@@ -61,25 +70,27 @@ __device__ inline void combine(const Blocks& p, i64 block, BlockNumber number) {
 // of 512 and 1024 threads took 1.1 to 1.8 times as long as with atomics, 2^26 numbers of binary16 (H200).
 constexpr int AHEAD = THREADS >= GATHERED ? 1 : 4 * THREADS >= GATHERED ? (GATHERED + THREADS - 1) / THREADS : 4;
 
-// Each lane of the first warp adds up every 32nd number in order, then comes the tree of the lanes.  Lane 0 of the block
-// has the sum.  All threads read: by one warp the slots of a group took four turns of loads, one after another, and a
-// launch 1 to 4 µs longer than with atomics (2^26 numbers, H100).
-__device__ inline BlockNumber sum_of_slots(u64* slots, i64 count) {
+// The sum of count numbers: those in the slots, and thread 0's own as the last.  Each lane of the first warp adds up every
+// 32nd number in order, then comes the tree of the lanes.  Thread 0 has the sum.  All threads read: by one warp the slots
+// of a group took four turns of loads, one after another, and a launch 1 to 4 µs longer than with atomics (2^26 numbers,
+// H100).
+__device__ inline BlockNumber sum_of_slots(u64* slots, i64 count, BlockNumber own) {
     __shared__ BlockNumber numbers[GATHERED];
     BlockNumber total = 0;
     for (i64 first = 0; first < count; first += GATHERED) {
         const int here = static_cast<int>(count - first < GATHERED ? count - first : GATHERED);
-        for (int at = threadIdx.x; at < here; at += AHEAD * THREADS) {
+        const int in_slots = first + here < count ? here : here - 1;
+        for (int at = threadIdx.x; at < in_slots; at += AHEAD * THREADS) {
             u64 bits[AHEAD];
 #pragma unroll
             for (int i = 0; i < AHEAD; ++i)
-                bits[i] = at + i * THREADS < here ? grid::look(slots + first + at + i * THREADS) : 0;
+                bits[i] = at + i * THREADS < in_slots ? grid::look(slots + first + at + i * THREADS) : 0;
 #pragma unroll
-            for (int i = 0; i < AHEAD; ++i) {
-                const int own = at + i * THREADS;
-                if (own < here) numbers[own] = static_cast<BlockNumber>(grid::take(slots + first + own, bits[i]));
-            }
+            for (int i = 0; i < AHEAD; ++i)
+                if (at + i * THREADS < in_slots)
+                    numbers[at + i * THREADS] = take(slots + first + at + i * THREADS, bits[i]);
         }
+        if (threadIdx.x == 0 && in_slots < here) numbers[in_slots] = own;
         __syncthreads();
         if (threadIdx.x < WARP)
             for (int at = threadIdx.x; at < here; at += WARP) total += numbers[at];
@@ -88,23 +99,25 @@ __device__ inline BlockNumber sum_of_slots(u64* slots, i64 count) {
     return threadIdx.x < WARP ? warp::tree<WARP>(total) : total;
 }
 
-// Called by the last of up to GATHERED blocks: adds up their numbers, and those sums if it is the last of all.  Not
-// inline, so that it takes no registers from the blocks' work.
-__device__ __noinline__ void gather(const Blocks& p, i64 block) {
+// Called by the last of up to GATHERED blocks: adds up their numbers, of which thread 0 has this block's, and those sums
+// if it is the last of all.  Not inline, so that it takes no registers from the blocks' work.
+__device__ __noinline__ void gather(const Blocks& p, i64 block, BlockNumber number) {
     const i64 group = block / GATHERED, first = group * GATHERED;
-    const i64 stop = block + 1 < p.blocks ? block + 1 : p.blocks;
-    BlockNumber total = sum_of_slots(p.slots + first, stop - first);
-    if (p.blocks > GATHERED) {
-        if (threadIdx.x == 0) grid::publish(p.totals + group, total);
-        if (block == gridDim.x - 1) total = sum_of_slots(p.totals, group + 1);
+    BlockNumber total = sum_of_slots(p.slots + first, block + 1 - first, number);
+    if (block < gridDim.x - 1) {
+        if (threadIdx.x == 0) publish(p.totals + group, total);
+        return;
     }
-    if (threadIdx.x == 0 && block == gridDim.x - 1) store(p, total);
+    if (group > 0) total = sum_of_slots(p.totals, group + 1, total);
+    if (threadIdx.x == 0) store(p, total);
 }
 
 __device__ inline void combine(const Blocks& p, i64 block, BlockNumber number) {
-    if (block < p.blocks && threadIdx.x == 0) grid::publish(p.slots + block, number);
     // Blocks start in order, so all blocks that the last of a group waits for are running or done.
-    if (block == gridDim.x - 1 || block % GATHERED == GATHERED - 1) gather(p, block);
+    if (block == gridDim.x - 1 || block % GATHERED == GATHERED - 1)
+        gather(p, block, number);
+    else if (threadIdx.x == 0)
+        publish(p.slots + block, number);
 }
 #endif
 

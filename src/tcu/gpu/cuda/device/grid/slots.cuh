@@ -9,9 +9,13 @@ namespace tcu::grid {
 // What a slot holds until its block has written a number.  No number has these bits: see publish.
 constexpr u64 MISSING = 0xffffffffffffffff;
 
+__device__ inline void write(u64* slot, u64 bits) {
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(slot), "l"(bits) : "memory");
+}
+
 __device__ inline void publish(u64* slot, double number) {
     if (number != number) number = __longlong_as_double(0x7fffffffffffffff);
-    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(slot), "l"(__double_as_longlong(number)) : "memory");
+    write(slot, __double_as_longlong(number));
 }
 
 __device__ inline u64 look(const u64* slot) {
@@ -20,12 +24,14 @@ __device__ inline u64 look(const u64* slot) {
     return bits;
 }
 
-// Waits for the number.  Puts MISSING back into the slot, which the next launch needs.
-__device__ inline double take(u64* slot, u64 bits) {
+// Waits until the slot is written.  Puts MISSING back into it, which the next launch needs.
+__device__ inline u64 take_bits(u64* slot, u64 bits) {
     while (bits == MISSING) bits = look(slot);
     *slot = MISSING;
-    return __longlong_as_double(bits);
+    return bits;
 }
+
+__device__ inline double take(u64* slot, u64 bits) { return __longlong_as_double(take_bits(slot, bits)); }
 
 // The sum of all chunks' numbers: each thread adds up every BLOCK-th one in order, then come the trees of warps and
 // block.
