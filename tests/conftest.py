@@ -30,7 +30,9 @@ SLOW = "tcu/slow"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--quick", action="store_true", help="leave out what is marked slow, as `make test` does"
+        "--quick",
+        action="store_true",
+        help="leave out what is marked slow, and cases that add no value of a parameter, as `make test` does",
     )
     parser.addoption(
         "--all-cases",
@@ -77,8 +79,10 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def slow_cases(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
-    """What ``--quick`` leaves out: a test marked ``slow``; of one marked ``slow(n)``, all cases but n."""
-    return _all_but_some("slow", items)
+    """What ``--quick`` leaves out: a test marked ``slow``; of one marked ``slow(n)``, all cases but n; of one with several
+    parameters and no mark, all cases but as many as hold every value of each.
+    """
+    return _all_but_some("slow", items, also_unmarked=True)
 
 
 def further_cases(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
@@ -86,34 +90,42 @@ def further_cases(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
     return _all_but_some("some", items)
 
 
-def _all_but_some(mark: str, items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+def _all_but_some(
+    mark: str, items: Iterable[pytest.Item], also_unmarked: bool = False
+) -> Iterator[pytest.Item]:
     """The n cases that stay hold as many values of the test's parameters as n cases can, and then as many pairs of values; what else
     they are, a hash of their names says.
     """
-    tests: dict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
+    tests: dict[tuple[str, int | None], list[pytest.Item]] = defaultdict(list)
     for item in items:
         counts = [each.args[0] if each.args else 0 for each in item.iter_markers(mark)]
-        if counts:
-            tests[item.nodeid.partition("[")[0], min(counts)].append(item)
+        if counts or (also_unmarked and len(_parameters(item)) > 1):
+            tests[item.nodeid.partition("[")[0], min(counts, default=None)].append(item)
     for (_, count), cases in tests.items():
         cases.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
-        held = {item: (_values(item, 1), _values(item, 2)) for item in cases if count}
+        held = {item: (_values(item, 1), _values(item, 2)) for item in cases if count != 0}
         seen: tuple[set[Any], set[Any]] = set(), set()
-        for _ in range(min(count, len(cases))):
+        for _ in range(len(cases) if count is None else min(count, len(cases))):
             best = max(
                 cases,
                 key=lambda item: [len(own - so_far) for own, so_far in zip(held[item], seen, strict=True)],
             )
+            if count is None and held[best][0] <= seen[0]:
+                break
             for so_far, own in zip(seen, held[best], strict=True):
                 so_far |= own
             cases.remove(best)
         yield from cases
 
 
+def _parameters(item: pytest.Item) -> dict[str, Any]:
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
 def _values(item: pytest.Item, together: int) -> set[tuple[tuple[str, str], ...]]:
     """So many parameters at a time, with their values."""
-    params = item.callspec.params.items()  # type: ignore[attr-defined]
-    return set(combinations(sorted((name, repr(value)) for name, value in params), together))
+    values = sorted((name, repr(value)) for name, value in _parameters(item).items())
+    return set(combinations(values, together))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
