@@ -62,7 +62,7 @@ def changed(outputs: Any, position: tuple[int, ...]) -> Any:
 # What follows the plan, and what does not
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("dtypes", "options", "unit"),
     [
@@ -271,6 +271,7 @@ def test_the_probability_is_exact(outputs: int, sampled: int) -> None:
     assert found.seen(0) == 0
 
 
+@pytest.mark.slow
 def test_wrong_outputs_are_found_as_often_as_stated() -> None:
     """3,000 samples, for each of three numbers of wrong outputs in one corner: within four standard errors."""
     a, b = numbers((40, 3), HALF), numbers((3, 30), HALF)

@@ -23,7 +23,7 @@ def has_mmas(variant: str, dtype: str) -> bool:
 
 
 @pytest.mark.some(28)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_bits_depend_on_the_unit_where_a_plan_has_mmas(variant: str, dtype: str) -> None:

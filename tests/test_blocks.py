@@ -296,7 +296,7 @@ def defined(row: Instruction, case: list[Any]) -> int:
     return dot(left, right, c, row, tuple(scales) if scales else None)  # type: ignore[arg-type]
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ORACLES)
 def test_the_definition_is_the_rules_in_rational_arithmetic(family: type) -> None:
     draw, rng = random.Random(1), np.random.default_rng(1)
@@ -488,6 +488,7 @@ def test_an_instruction_whose_scales_do_not_fit(changes: dict[str, Any], words: 
         replace(row, **changes)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("unit", ["MI100", "MI250", "MI300"])
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_sums_and_products_stay_within_their_bounds(unit: str, dtype: Any) -> None:

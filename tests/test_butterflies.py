@@ -77,7 +77,7 @@ def test_a_program_has_as_many_steps_as_are_known(n: int) -> None:
     assert all(step.x < 2 * n + at and step.y < 2 * n + at for at, step in enumerate(butterfly(n).steps))
 
 
-@pytest.mark.slow(5)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("n", LENGTHS)
 def test_a_wrong_step_is_seen(n: int) -> None:
     """Every step in turn: another operation, another operand, a constant that is off in its 40th digit."""
@@ -114,6 +114,7 @@ def errors(n: int, x: npt.NDArray[Any], work: str) -> npt.NDArray[np.float64]:
     return np.asarray(off / 2.0**-24, np.float64)
 
 
+@pytest.mark.slow(4)
 @pytest.mark.parametrize("n", LENGTHS)
 def test_no_program_errs_more_than_it_says(n: int) -> None:
     rng = np.random.default_rng(n)

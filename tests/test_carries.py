@@ -154,6 +154,7 @@ def test_exact_sums_in_files_go_through_inf_and_cancel(
     assert np.isnan(found[3 * length :]).all()
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("operation", ["cumsum", "fcumsum"])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_files_go_on_where_they_were(

@@ -500,6 +500,7 @@ def test_compare_without_any_answer_is_an_error(refusal):
     assert "unknown unit 'V10'" in refusal("compare", "x.npy", "--unit", "V10")
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("columns", [80, 100, 120])
 def test_tables_fit_the_terminal(run, monkeypatch, columns):
     save("x.npy", NUMBERS)
@@ -667,6 +668,7 @@ def test_help_does_not_load_the_compiler():
     )
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("arguments", [["units", "--json"], ["units"]])
 def test_a_reader_who_leaves_early(arguments):
     read, write = os.pipe()

@@ -245,7 +245,7 @@ def test_closed_forms_of_sizes_that_no_loop_would_reach() -> None:
     assert pairs == 2 * points * (blocks * 15 + blocks - 1)
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("name", [name for name in COSTS if name != "sparse"])
 def test_every_algorithm_at_its_ends(name: str) -> None:
     for m in (4, 1 << 64, 10**60):
@@ -260,6 +260,7 @@ def test_every_algorithm_at_its_ends(name: str) -> None:
                 assert one.ratio < math.inf
 
 
+@pytest.mark.slow
 def test_sizes_on_the_terminal_and_in_json(run) -> None:
     for name in COSTS:
         n = 1 if name == "sparse" else 1 << 64
@@ -356,7 +357,7 @@ def test_sizes_are_whole_numbers() -> None:
         cost_of("sum", 10**5000, 16, 0)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("command", "expected"),
     [

@@ -337,6 +337,7 @@ def test_one_instruction_of_all_units(run, found):
 # Inference
 
 
+@pytest.mark.slow
 def test_a_function_is_identified(run, tmp_path):
     before = list(sys.path)
     code, out, _ = run("infer", "--module", "mine.py:in_place", "--input", "f16", "--output", "f32", "--k", "16",
@@ -497,6 +498,7 @@ def test_the_stage_is_said_where_somebody_watches(monkeypatch, terminal):
 # A function of the user's
 
 
+@pytest.mark.slow
 def test_a_function_is_probed_like_the_unit_it_wraps(run):
     code, out, err = run("probe", "--module", "mine.py:in_place", "--k", "16", "--json")
     assert code == 0
@@ -516,6 +518,7 @@ def test_a_module_of_a_package(run):
         sys.modules.pop(name, None)
 
 
+@pytest.mark.slow
 def test_a_file_finds_its_neighbours_and_shadows_nothing(run):
     Path("sub").mkdir()
     Path("sub/neighbour_of_mine.py").write_text(MODULE, encoding="utf-8")

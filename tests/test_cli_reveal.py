@@ -175,6 +175,7 @@ def test_special_values_that_differ_are_said_and_what_a_function_prints_is_no_an
     assert special["x"].count("nan") == 1
 
 
+@pytest.mark.slow
 def test_a_refusal_shows_where_the_plan_is_wrong(run: Run) -> None:
     code, out, _ = run(
         "reveal", "mine.py:sorts", "--kind", "sum", "--n", "12", "--seed", "0", "-o", "plan.json"

@@ -80,6 +80,7 @@ def test_what_is_printed(run: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_exact_running_sums_have_no_plan(run: Any) -> None:
     x = np.array([[1, 2.0**-53, 2.0**-53], [1e308, 1e308, -1e308]])
     np.save("x.npy", x)

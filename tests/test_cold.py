@@ -203,7 +203,7 @@ def test_every_public_function_is_called() -> None:
         assert any(f"tcu.fft.{name}(" in call for call in CALLS.values()), name
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.some(len(CALLS))
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("name", CALLS)
@@ -213,11 +213,13 @@ def test_the_first_call_has_the_bits_of_a_later_one(
     assert first_call(CALLS[name], threads) == digest(eval(CALLS[name], warm()))
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(("name", "threads"), [("fsum along an axis", 8), ("fft", 2), ("matmul", 1)])
 def test_the_first_call_of_a_process_that_begins_anew(name: str, threads: int) -> None:
     assert python(f"{PRELUDE}\nprint(digest({CALLS[name]}))", threads) == digest(eval(CALLS[name], warm()))
 
 
+@pytest.mark.slow
 def test_threads_of_the_program_may_make_their_first_calls_at_once() -> None:
     calls = ["tcu.fsum(wide)", "tcu.sum(x)", "tcu.cumsum(x)", "tcu.mma(a, b)", "tcu.fsum(rows, axis=0)",
              "tcu.fdot(wide, wide)", "tcu.segment_cumsum(x, offsets)", "tcu.sum(rows, axis=-1)"]  # fmt: skip
@@ -265,7 +267,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.some(len(COMMANDS))
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("name", COMMANDS)
@@ -280,6 +282,7 @@ def test_a_command_is_the_first_of_its_process(name: str, threads: int, files: P
     assert done.stdout
 
 
+@pytest.mark.slow
 def test_nothing_compiled_is_there_yet(tmp_path: Path) -> None:
     """As right after the installation: Numba's cache is empty."""
     code = f"{PRELUDE}\nprint(digest(tcu.sum(x, variant='split')))"

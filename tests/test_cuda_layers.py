@@ -145,6 +145,7 @@ def test_a_headers_names_are_in_its_layers_namespace(name: str) -> None:
     assert text.count("namespace") == 1
 
 
+@pytest.mark.slow(40)
 @pytest.mark.parametrize("name", SOURCES)
 def test_macros_that_decide_are_defined_by_what_is_included(name: str) -> None:
     """ELEMENT == BINARY16 is true for all elements where nobody has said what BINARY16 is."""

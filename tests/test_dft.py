@@ -52,7 +52,7 @@ def random(rng: np.random.Generator, *shape: int) -> Any:
     return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
 
 
-@pytest.mark.slow(5)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("product", PRODUCTS)
 @pytest.mark.parametrize("m", [16, 36, 256, 65536])
 def test_near_scipy(m: int, product: Any) -> None:

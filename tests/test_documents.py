@@ -35,6 +35,7 @@ README = (ROOT / "README.md").read_text()
 DOCUMENTS = {name: (ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")}
 
 
+@pytest.mark.slow(8)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in PAGES]
 )

@@ -48,6 +48,7 @@ def test_every_16_bit_number_is_taken_as_what_it_is(dtype) -> None:
 SPECIAL = [0.0, -0.0, 1.0, -3.0, 2.0**1000, -(2.0**1000), 2.0**-600, 5e-324, math.inf, -math.inf, math.nan]
 
 
+@pytest.mark.slow
 def test_two_products_are_those_of_ieee_754() -> None:
     """Neighbours go to two accumulators, so that nothing is fused: Python's floats have the answer."""
     for x0, y0, x1, y1 in itertools.product(SPECIAL, repeat=4):
@@ -95,7 +96,7 @@ def check_bound(x: np.ndarray, y: np.ndarray, **options: object) -> None:
     assert error <= Fraction(bound), f"error {float(error):.3e} above the bound {bound:.3e}"
 
 
-@pytest.mark.slow(8)
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_bound_holds(dtype, family: str) -> None:

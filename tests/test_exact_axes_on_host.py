@@ -106,7 +106,7 @@ LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 17, 31, 64, 65, 100, 257, 1000, 1025, 3000]
 
 
 @pytest.mark.some(26)
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @dtypes
 @pytest.mark.parametrize("length", LENGTHS)
 def test_rows_of_every_length(host: HostGpu, dtype: Any, length: int) -> None:
@@ -119,7 +119,7 @@ def test_rows_of_every_length(host: HostGpu, dtype: Any, length: int) -> None:
 
 
 @pytest.mark.some(24)
-@pytest.mark.slow(3)
+@pytest.mark.slow
 @dtypes
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 6, 8, 16, 17, 20, 33, 64, 100])
 def test_rows_of_tiles(host: HostGpu, dtype: Any, length: int) -> None:
@@ -136,7 +136,7 @@ def test_rows_of_tiles(host: HostGpu, dtype: Any, length: int) -> None:
 
 
 @pytest.mark.some(12)
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", DTYPES[:2], ids=lambda dtype: np.dtype(dtype).name)
 @pytest.mark.parametrize("length", [4, 5, 17, 31, 100, 257, 2049, 3000, 4097, 20_001])
 def test_rows_have_the_bits_of_the_default_plan(host: HostGpu, dtype: Any, length: int) -> None:
@@ -169,7 +169,7 @@ def test_copies_of_tiles_keep_memory_s_lines(host: HostGpu) -> None:
     assert host.lines_apart > 0, "the comparison does not see it"
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow
 @dtypes
 def test_long_rows_that_warps_share(host: HostGpu, dtype: Any) -> None:
     host.tuned |= {"least_part": 4096}
@@ -187,7 +187,7 @@ def test_long_rows_that_warps_share(host: HostGpu, dtype: Any) -> None:
             assert alike(found, wanted(x, 1, np.float64, mean=mean)), kind
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @dtypes
 def test_many_groups_of_rows_in_a_warp(host: HostGpu, dtype: Any) -> None:
     host.tuned |= {"full": 0, "tile": (0, 1, 1, 0, 0)}
@@ -198,6 +198,7 @@ def test_many_groups_of_rows_in_a_warp(host: HostGpu, dtype: Any) -> None:
         assert host.problems["exact_rows"].groups > 1
 
 
+@pytest.mark.slow(1)
 @dtypes
 def test_empty_rows(host: HostGpu, dtype: Any) -> None:
     x = np.zeros((5, 0), dtype)
@@ -218,7 +219,7 @@ SHAPES = [
 
 
 @pytest.mark.some(15)
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @dtypes
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape)))
 def test_columns_of_every_shape(host: HostGpu, dtype: Any, shape: tuple[int, int, int]) -> None:
@@ -231,7 +232,7 @@ def test_columns_of_every_shape(host: HostGpu, dtype: Any, shape: tuple[int, int
         assert alike(found, wanted(x, 1, target, mean=case % 5 == 4)), kind
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow
 @dtypes
 @pytest.mark.parametrize("shape", [(101, 16, 16), (97, 33, 8), (100, 5, 24)], ids=str)
 def test_columns_of_tiles(host: HostGpu, dtype: Any, shape: tuple[int, int, int]) -> None:
@@ -246,7 +247,7 @@ def test_columns_of_tiles(host: HostGpu, dtype: Any, shape: tuple[int, int, int]
         assert alike(found, wanted(x, 1, target, mean=case % 5 == 4)), kind
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "inner"), [(np.float16, 2), (np.float16, 4), (ml_dtypes.bfloat16, 2), (np.float32, 2)], ids=str
 )
@@ -265,6 +266,7 @@ def test_rows_that_a_lane_loads_together(
         assert alike(found, wanted(x, 1, target, mean=case % 5 == 4)), kind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
@@ -290,7 +292,7 @@ def test_an_error_where_rows_are_loaded_together_is_seen(host: HostGpu, right: s
     assert not unseen
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow
 @dtypes
 @pytest.mark.parametrize("shape", [(1, 70, 601), (2, 100, 307), (1, 3000, 70), (3, 65, 514)], ids=str)
 def test_columns_of_rows_that_begin_anywhere(
@@ -307,7 +309,7 @@ def test_columns_of_rows_that_begin_anywhere(
         assert alike(found, wanted(x, 1, target, mean=case == 2)), kind
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @dtypes
 def test_ordinary_numbers_take_the_fast_way(host: HostGpu, dtype: Any) -> None:
     rng = np.random.default_rng(2)
@@ -327,7 +329,7 @@ def test_ordinary_numbers_take_the_fast_way(host: HostGpu, dtype: Any) -> None:
     assert not alike(rows_of(host, x), wanted(x, 1)), "the slow way is there for something"
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow
 @dtypes
 def test_sums_at_the_edge_of_the_proof(host: HostGpu, dtype: Any) -> None:
     """A large number, its negative, and ever smaller ones, which the fast way can hold up to some place."""
@@ -368,7 +370,7 @@ def test_the_most_numbers_of_the_largest_size(host: HostGpu) -> None:
     assert alike(rows_of(host, x, dtype=np.float64), wanted(x, 1, np.float64))
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES[:2], ids=lambda dtype: np.dtype(dtype).name)
 @pytest.mark.parametrize(
     ("shape", "shift", "entry"),
@@ -435,7 +437,7 @@ PLANTED_PLANS = {
 }
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("planted", PLANTED_PLANS)
 def test_an_error_in_a_plan_s_sum_is_seen(host: HostGpu, planted: str) -> None:
     length, source, right, wrong = PLANTED_PLANS[planted]

@@ -95,6 +95,7 @@ def test_mean_equals_rational_arithmetic(values, dtype, target) -> None:
         assert equal(tcu.fmean(x, dtype=target), rounded(exact, target))
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_all_kinds_of_codes_at_once(dtype) -> None:
     fmt = format_of(dtype)
@@ -149,6 +150,7 @@ def test_rounded_once_straight_to_the_result() -> None:
 SPECIAL = [0.0, -0.0, 2.0, -3.0, math.inf, -math.inf, math.nan]
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_specials_are_those_of_ieee_products(dtype) -> None:
     for values in itertools.product(SPECIAL, repeat=4):

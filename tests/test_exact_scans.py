@@ -47,7 +47,7 @@ def prefixes(x: Any, target: Any, *, exclusive: bool = False, reverse: bool = Fa
     return result[::-1] if reverse else result
 
 
-@pytest.mark.slow(15)
+@pytest.mark.slow(5)
 @every_dtype
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_is_the_exact_sum_of_what_comes_before(dtype: Any, kind: str) -> None:

@@ -73,7 +73,7 @@ def ragged(rng: Any, mean: float, count: int) -> Any:
     return offsets_of(rng, rng.geometric(1 / (mean + 1), count) - 1)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @dtypes
 @pytest.mark.parametrize("mean", [0.5, 4, 17, 64, 300])
 def test_segments_of_every_length(host: HostGpu, dtype: Any, mean: float) -> None:
@@ -86,6 +86,7 @@ def test_segments_of_every_length(host: HostGpu, dtype: Any, mean: float) -> Non
         assert alike(found, wanted(x, offsets, target, mean=case % 3 == 2)), kind
 
 
+@pytest.mark.slow
 @dtypes
 def test_long_segments_among_short_ones(host: HostGpu, dtype: Any) -> None:
     rng = np.random.default_rng(0)
@@ -100,6 +101,7 @@ def test_long_segments_among_short_ones(host: HostGpu, dtype: Any) -> None:
             assert alike(found, wanted(x, offsets, np.float64, mean=mean)), kind
 
 
+@pytest.mark.slow(1)
 @dtypes
 def test_few_segments_and_empty_arrays(host: HostGpu, dtype: Any) -> None:
     rng = np.random.default_rng(3)
@@ -129,7 +131,7 @@ def test_numbers_of_neighbours_change_nothing(host: HostGpu, dtype: Any) -> None
         )
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @dtypes
 def test_ordinary_numbers_take_the_fast_way(host: HostGpu, dtype: Any) -> None:
     rng = np.random.default_rng(2)
@@ -147,6 +149,7 @@ def test_ordinary_numbers_take_the_fast_way(host: HostGpu, dtype: Any) -> None:
     assert not alike(segments_of(host, x, offsets), wanted(x, offsets)), "the slow way is there for something"
 
 
+@pytest.mark.slow(1)
 @dtypes
 def test_wrong_offsets(host: HostGpu, dtype: Any) -> None:
     rng = np.random.default_rng(6)

@@ -42,6 +42,7 @@ def test_the_integral_depends_on_the_order_unless_the_sum_is_exact() -> None:
     assert min(errors.values()) == errors["tcu.fmean"] < errors["one after another, float32"]
 
 
+@pytest.mark.slow
 def test_the_energy_drifts_with_the_sum() -> None:
     lines = run("nbody_energy.py", "--bodies", "150", "--steps", "10")
     rows = {line[:28].strip(): [float(word) for word in line[28:].split()] for line in lines[2:]}
@@ -95,6 +96,7 @@ def test_signatures_come_back() -> None:
     assert run("rsa_batch.py", "--bits", "512", "--messages", "7")[1].startswith("7 of them come back")
 
 
+@pytest.mark.slow
 def test_spectra_of_a_real_data_set_have_the_same_bits_in_every_batch() -> None:
     lines = run("co2_spectrum.py", "--length", "416")
     assert lines[1].endswith("exact")

@@ -187,6 +187,7 @@ EVERY = [row for unit in CATALOGUE.values() for row in unit.instructions if row.
 DISTINCT = list({json.dumps(instruction_document(row)): row for row in EVERY}.values())
 
 
+@pytest.mark.slow
 @needs_node
 @pytest.mark.parametrize("each", [12, pytest.param(60, marks=pytest.mark.slow)])
 def test_every_instruction_of_the_catalogue_equals_the_definition(each: int) -> None:
@@ -194,6 +195,7 @@ def test_every_instruction_of_the_catalogue_equals_the_definition(each: int) -> 
     assert compare(DISTINCT, each) == []
 
 
+@pytest.mark.slow
 @needs_node
 def test_rules_that_no_unit_of_the_catalogue_has() -> None:
     evidence = (Evidence("user", "made up"),)
@@ -234,7 +236,7 @@ def test_rules_that_no_unit_of_the_catalogue_has() -> None:
     assert compare(rows, 40) == []
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @needs_node
 @pytest.mark.parametrize(
     ("right", "wrong"),

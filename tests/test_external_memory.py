@@ -121,6 +121,7 @@ def watched_run(program: Callable[[tcu.Machine], Any], m: int, unit: str | None)
     return result, machine
 
 
+@pytest.mark.slow(12)
 @pytest.mark.parametrize(
     ("name", "unit"), [(name, None) for name in PROGRAMS] + [(name, "binary16") for name in NARROW]
 )
@@ -212,6 +213,7 @@ BESIDE: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.slow(10)
 @pytest.mark.parametrize("name", BESIDE)
 def test_planted_work_by_any_method_is_seen(name: str) -> None:
     def program(machine: tcu.Machine) -> Any:

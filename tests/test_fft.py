@@ -86,7 +86,7 @@ LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 15, 16, 17, 20, 27, 34, 35, 60, 64
 
 
 @pytest.mark.some(34)
-@pytest.mark.slow(12)
+@pytest.mark.slow(4)
 @pytest.mark.parametrize("n", LENGTHS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_bits_are_those_of_the_definition(kind: Any, n: int) -> None:
@@ -103,7 +103,7 @@ PASSES = (((4,), (5,)), ((4, 3), (5, 2)), ((3, 2), (6,), (2, 2)))
 
 
 @pytest.mark.some(7)
-@pytest.mark.slow(5)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("radices", PASSES)
 @pytest.mark.parametrize("storage", ["binary16", "binary32", "binary64"])
 @pytest.mark.parametrize("inverse", [False, True])

@@ -123,7 +123,7 @@ LONG = (320, 502, 512, 625, 1000, 1024, 1031, 2048, 2187, 4096, 8192)
     "dtype", [np.float16, np.complex64, np.complex128], ids=["binary16", "binary32", "binary64"]
 )
 @pytest.mark.parametrize("n", LENGTHS)
-@pytest.mark.slow(4)
+@pytest.mark.slow(1)
 def test_transforms_that_a_block_has_in_hand(host: HostGpu, n: int, dtype: Any, kind: Any) -> None:
     rng = np.random.default_rng(n)
     for rows, factor in ((1, 1.0), (5, 1 / n)):
@@ -137,7 +137,7 @@ def test_transforms_that_a_block_has_in_hand(host: HostGpu, n: int, dtype: Any, 
     "dtype", [np.float16, np.complex64, np.complex128], ids=["binary16", "binary32", "binary64"]
 )
 @pytest.mark.parametrize("n", LONG)
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.usefixtures("short")
 def test_transforms_of_several_passes(host: HostGpu, n: int, dtype: Any, kind: Any) -> None:
     rng = np.random.default_rng(n)
@@ -153,7 +153,7 @@ def test_transforms_of_several_passes(host: HostGpu, n: int, dtype: Any, kind: A
     "dtype", [np.float16, np.float32, np.float64], ids=["binary16", "binary32", "binary64"]
 )
 @pytest.mark.parametrize("n", [*LENGTHS[1:], *LONG[:8]])
-@pytest.mark.slow(4)
+@pytest.mark.slow(1)
 @pytest.mark.usefixtures("short")
 def test_transforms_of_real_numbers(host: HostGpu, n: int, dtype: Any, kind: Any) -> None:
     rng = np.random.default_rng(n)
@@ -170,7 +170,7 @@ def test_transforms_of_real_numbers(host: HostGpu, n: int, dtype: Any, kind: Any
 @pytest.mark.parametrize("kind", ["forward", "inverse", "from_real", "to_real"])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("n", [12, 16, 15, 13, 512])
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.usefixtures("short")
 def test_any_axis_strides_and_lengths(host: HostGpu, n: int, axis: int, kind: Any) -> None:
     rng = np.random.default_rng(n + axis)
@@ -194,6 +194,7 @@ def test_any_axis_strides_and_lengths(host: HostGpu, n: int, axis: int, kind: An
                 check(host, FftCall(given.real, kind, n, axis, 0.5))
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("kind", ["forward", "inverse", "from_real", "to_real"])
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128], ids=["binary32", "binary64"])
 def test_multiprocessors_of_little_shared_memory(host: HostGpu, dtype: Any, kind: Any) -> None:
@@ -244,7 +245,7 @@ def test_numbers_of_every_size(host: HostGpu) -> None:
     assert np.isfinite(engine.fft(FftCall(x, "forward", 512, 1, pairs=True))[3]).all()
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [

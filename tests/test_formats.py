@@ -86,6 +86,7 @@ def test_every_code_decodes_as_numpy_and_ml_dtypes_do(name: str) -> None:
     assert (np.signbit(got) == np.signbit(expected)).all()
 
 
+@pytest.mark.slow(6)
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=pytest.mark.slow) if name == "tf32" else name for name in [*FLOATS, *SCALES]],
@@ -174,7 +175,7 @@ def bisect_code(exact: Fraction, name: str) -> int:
     return low
 
 
-@pytest.mark.slow(50)
+@pytest.mark.slow(20)
 @pytest.mark.parametrize("overflow", ["infinity", "saturate"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", FLOATS)

@@ -90,7 +90,7 @@ def check(rows: list[Case], place: golden.Host = golden.HOST) -> None:
 # The bits.
 
 
-@pytest.mark.slow(90)
+@pytest.mark.slow(40)
 @pytest.mark.parametrize("name", SHORT)
 def test_the_model_returns_golden_bits(name: str) -> None:
     check(SHORT[name])
@@ -484,20 +484,21 @@ def sees(plans: ModuleType, variant: str | None = None) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_an_unchanged_copy_has_the_same_plans() -> None:
     with imported_anew() as plans:
         assert plans is not sys.modules["tcu.plan.plan"]
         assert not sees(plans)
 
 
-@pytest.mark.slow(6)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_table_sees_a_planted_change(name: str) -> None:
     with imported_anew(name, PLANTED[name]) as plans:
         assert sees(plans)
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("name", OF_NO_ORDER)
 def test_what_decides_no_order_changes_no_plan(name: str) -> None:
     with imported_anew(name, OF_NO_ORDER[name]) as plans:
@@ -519,6 +520,7 @@ WITHOUT_BLOCKS = ("recurrence", "two-mma")
 """Variants whose blocks decide nothing but a launch."""
 
 
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_table_sees_another_default_of_a_variant(variant: str) -> None:
     with imported_anew() as plans:
@@ -546,6 +548,7 @@ def test_the_table_sees_another_choice_of_algorithms() -> None:
         assert sees(plans, "paper-002")
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("name", [each for each in PLANTED if each.startswith("variants")])
 def test_the_rows_of_bits_see_it_too(name: str) -> None:
     """The shortest sums whose plans a change reaches."""

@@ -57,7 +57,7 @@ def by_definition(a: list[float], x: float, split: int) -> float:
     return total
 
 
-@pytest.mark.slow(12)
+@pytest.mark.slow(4)
 @pytest.mark.parametrize(("per", "split"), sorted({shape[:2] for shape in HORNERS}))
 @pytest.mark.parametrize("n", [4, 64, 520])
 def test_values_are_those_of_the_rule(

@@ -283,7 +283,7 @@ def test_the_list_of_commands_says_what_a_command_does(name: str) -> None:
     assert late.loaded.help == inspect.getdoc(command)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("command", "loaded"),
     [("--help", ()), ("units", ("tcu.cli.catalogue",)), ("explain", ("tcu.cli.explain", "tcu.cli.catalogue")), ("sum", ("tcu.cli.sums", "tcu.cli.reductions"))],

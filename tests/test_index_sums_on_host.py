@@ -107,7 +107,7 @@ def sorts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
 
 
 @pytest.mark.some(13)
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("slots", [1, 100, 256, 257, 2048, 2049, 70_000])
 def test_places_of_every_slot_are_brought_together(
@@ -148,7 +148,7 @@ def test_what_is_out_of_range_is_told_and_counts_nowhere(host: HostGpu, sorts: b
 
 
 @pytest.mark.some(3)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @dtypes
 @pytest.mark.parametrize("columns", [2, 8, 33, 300])
 def test_rows_have_the_sums_of_the_host(host: HostGpu, dtype: Any, columns: int) -> None:
@@ -164,7 +164,7 @@ def test_rows_have_the_sums_of_the_host(host: HostGpu, dtype: Any, columns: int)
 
 
 @pytest.mark.some(5)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @dtypes
 @pytest.mark.parametrize("loads", [1, 4, 32])
 def test_slots_of_about_one_row(host: HostGpu, dtype: Any, loads: int) -> None:
@@ -182,7 +182,7 @@ def test_slots_of_about_one_row(host: HostGpu, dtype: Any, loads: int) -> None:
             assert alike(found, wanted(x, index, slots, target, mean=mean)), kind
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @dtypes
 def test_one_slot_has_all(host: HostGpu, dtype: Any) -> None:
     rng = np.random.default_rng(3)
@@ -194,7 +194,7 @@ def test_one_slot_has_all(host: HostGpu, dtype: Any) -> None:
             assert alike(found, wanted(x, index, 4, np.float64, mean=mean)), kind
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @dtypes
 def test_ordinary_numbers_take_the_fast_way(host: HostGpu, dtype: Any) -> None:
     rng = np.random.default_rng(2)

@@ -145,6 +145,7 @@ def test_a_target_with_scales() -> None:
     assert {"any scales", "cancelled groups", "sunken groups"} <= {kind for kind, _ in found.asked}
 
 
+@pytest.mark.slow
 def test_a_counterexample_has_scales() -> None:
     def doubled(a, b, c, scale_a, scale_b):
         with np.errstate(all="ignore"):
@@ -624,7 +625,7 @@ def test_a_plain_chain_is_a_chain_whatever_the_seed(request: pytest.FixtureReque
         assert found.arithmetic == FusedChain(), found.conclusion
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [kahan, pairwise, nearly])
 def test_a_counterexample_is_small_and_real(function) -> None:
     found = infer(function, k=16, seed=3)
@@ -639,6 +640,7 @@ def test_a_counterexample_is_small_and_real(function) -> None:
     assert len(used) <= 4
 
 
+@pytest.mark.slow
 def test_a_chain_toward_zero_is_one() -> None:
     found = infer(toward_zero, k=16, seed=0, outputs=20_000)
     assert found.arithmetic == FusedChain(rounding="RZ"), found.conclusion
@@ -662,6 +664,7 @@ def test_another_nan_is_told_by_the_nearest_model_and_ends_the_search() -> None:
     assert calls < 1000
 
 
+@pytest.mark.slow
 def test_an_inferred_unit_can_be_executed() -> None:
     found = infer("A100", input="tf32", seed=0, outputs=50_000)
     x = np.random.default_rng(0).standard_normal((20, 20)).astype(np.float32)
@@ -669,6 +672,7 @@ def test_an_inferred_unit_can_be_executed() -> None:
     assert (tcu.mma(x, x, unit=found.unit) == tcu.mma(x, x, unit="A100")).all()
 
 
+@pytest.mark.slow
 def test_what_was_compared_is_told() -> None:
     found = infer("V100", seed=0, outputs=30_000)
     assert found.tried >= 30_000
@@ -691,6 +695,7 @@ def test_a_bad_number_of_outputs() -> None:
         infer("V100", outputs=0)
 
 
+@pytest.mark.slow
 def test_two_models_that_no_input_tells_apart_count_as_one() -> None:
     """Blocks longer than k, and a floor that binary16 products never reach."""
     row = CATALOGUE["H100"].instructions[0]
@@ -702,6 +707,7 @@ def test_two_models_that_no_input_tells_apart_count_as_one() -> None:
     assert different_outputs(target, found, 100_000, 2) == 0
 
 
+@pytest.mark.slow
 def test_units_that_answer_alike_are_named() -> None:
     assert infer("V100", outputs=5000, seed=0).units[0] == "V100"
     found = infer("H100", outputs=5000, seed=0)

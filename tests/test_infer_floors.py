@@ -75,7 +75,7 @@ def identified_right(target: Target, seed: int) -> bool:
     return True
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("floor", "fraction_bits", "formats", "seed"),
     [
@@ -105,7 +105,7 @@ def random_member(draw: random.Random) -> Target:
     return member(rules, operand, "binary16" if narrow else "binary32", draw.choice([4, 8, 16]))
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.some(6)
 @pytest.mark.parametrize("number", range(30))
 def test_members_with_any_floor_are_identified_right(number: int) -> None:
@@ -180,7 +180,7 @@ def test_the_questions_tell_what_becomes_of_small_c() -> None:
             assert np.any(different) == (make is c_alone), function.__name__
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [flushes_c, subnormal_c_is_positive_zero])
 def test_units_that_differ_in_subnormal_c_alone_are_not_named(function) -> None:
     found = infer(function, k=8, seed=0, outputs=20_000)

@@ -57,7 +57,7 @@ def test_products_are_python_s(name: str, algorithm: Any) -> None:
         assert integer_multiply(machine, b, a, algorithm=algorithm) == a * b
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("name", ["m=16", "20-bit words", "u8", "binary16"])
 def test_adversarial_digits(name: str, algorithm: Any) -> None:

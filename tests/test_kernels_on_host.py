@@ -288,7 +288,7 @@ SHORT = {"means": (5, 20), "per_lane": (8, 16), "rings": (512, 2048)}
 """Of segments of every length up to 20, also where an H200 has a faster way."""
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_short_segments_of_wide_ranges(host: HostGpu, kind: str, dtype: str) -> None:
@@ -340,7 +340,7 @@ def test_an_error_in_short_segments_of_wide_ranges_is_seen(
     assert found == BITS
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("mean", [30, 300])
 def test_segments_of_any_length(host: HostGpu, dtype: str, mean: int, variant: str) -> None:
@@ -360,7 +360,7 @@ def take_rests(host: HostGpu, with_whole_chunks: bool) -> None:
     host.tuned["with_rests"] = 0 if with_whole_chunks else 1 << 40
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("per_warp", [8, 16, 64])
 @pytest.mark.parametrize("with_rests", [True, False])
 def test_each_way_of_a_warp_through_its_segments(
@@ -378,7 +378,7 @@ def test_each_way_of_a_warp_through_its_segments(
         assert alike(found, model_sums(x, offsets, np.float32)), dtype
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("per_warp", [8, 64])
 def test_each_length_by_tiles_and_by_64_byte_chunks(
@@ -400,7 +400,7 @@ def test_each_length_by_tiles_and_by_64_byte_chunks(
         assert alike(sums(host, x, offsets, np.float64, shift=5), wanted), tiled
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [
@@ -421,7 +421,7 @@ def test_an_error_in_sums_of_tiles_is_seen(host: HostGpu, right: str, wrong: str
     assert found == seen
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_each_length_that_a_lane_has_alone(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: str
@@ -471,7 +471,7 @@ def test_an_error_in_sums_of_lanes_is_seen(
     assert found == seen
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("permuted_k", [True, False])
 def test_64_byte_chunks_that_begin_anywhere(
@@ -497,7 +497,7 @@ def test_64_byte_chunks_that_begin_anywhere(
         assert alike(found, model_sums(x, offsets, np.float32)), with_rests
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_copies_into_a_ring_keep_memorys_lines(host: HostGpu, dtype: str) -> None:
     """Whatever numbers they begin with: others took a fifth more of what L2 can give."""
@@ -626,7 +626,7 @@ def skewed(rng: np.random.Generator) -> Any:
     return np.cumsum(np.concatenate([[rng.integers(0, 12)], lengths]))
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("with_rests", [True, False])
 def test_long_segments_are_listed_ahead(
@@ -761,6 +761,7 @@ def test_an_error_in_listing_ahead_is_seen(
     assert complaint_beside_wrong_offsets(host, monkeypatch, 64) == seen
 
 
+@pytest.mark.slow
 def test_what_is_listed_twice_is_seen(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     list_ahead(host, monkeypatch)
     offsets = skewed(np.random.default_rng(5))
@@ -771,6 +772,7 @@ def test_what_is_listed_twice_is_seen(host: HostGpu, monkeypatch: pytest.MonkeyP
         assert (host.listed[-2] > host.listed[-4]) == again
 
 
+@pytest.mark.slow
 def test_a_turn_far_behind_what_the_ring_has_skipped(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind as many 64-byte chunks as have room, more than a ring of them, come a copy's short ones, which have a turn of their own."""
     take_rests(host, False)
@@ -1105,6 +1107,7 @@ def test_an_error_in_a_kernel_of_scans_is_seen(
     assert complaint_about(host, entry, right, wrong, lambda: scanned(host, x, False, False), wanted) == seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["0x3fff", "0"])
 def test_bfloat16_is_rounded_once(host: HostGpu, wrong: str) -> None:
     """By way of binary32, which cuts off what decides between two neighbours."""
@@ -1123,7 +1126,7 @@ def test_bfloat16_is_rounded_once(host: HostGpu, wrong: str) -> None:
     assert found == BITS
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [
@@ -1149,7 +1152,7 @@ def test_an_error_in_what_one_block_finds_for_others_is_seen(
     )
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [
@@ -1299,7 +1302,7 @@ def test_columns(
         assert len(direct) == len(host.macros)
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_columns_of_several_chunks(host: HostGpu, dtype: str, variant: str) -> None:
     """By a plan of one warp, whose chunks are short; the last chunk is shorter, and so are the last rows' ends."""
@@ -1407,6 +1410,7 @@ def test_leaves_of_warps_that_the_plan_does_not_have(
     assert any(macros.get("UNEVEN") and macros["LEVELS"] for macros in host.macros)
 
 
+@pytest.mark.slow
 def test_inf_and_nan_stay_in_their_columns(host: HostGpu, variant: str) -> None:
     rng = np.random.default_rng(3)
     for dtype in (np.float16, np.float32):
@@ -1642,7 +1646,7 @@ def test_an_error_in_the_kernel_of_running_sums_of_columns_is_seen(
 
 
 @pytest.mark.some(3)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize(
     ("walk", "exclusive", "reverse"),
@@ -1725,7 +1729,7 @@ def test_an_error_in_the_walk_down_columns_is_seen(
 
 
 @pytest.mark.some(3)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize(
     ("width", "exclusive", "reverse"), [(128, False, True), (128, True, False), (64, False, False)]
@@ -1764,7 +1768,7 @@ def test_blocks_that_look_back_along_columns(
             assert alike(found, model_column_scans(part, wide, exclusive, reverse)), (part.shape, target)
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [
@@ -1838,7 +1842,7 @@ def test_variances_of_rows(host: HostGpu, dtype: str) -> None:
             assert alike(found, wanted), (shape, block, shift)
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_variances_of_segments(host: HostGpu, dtype: str) -> None:
     rng, kind = np.random.default_rng(7), get_format(dtype).dtype
@@ -1859,7 +1863,7 @@ def test_variances_of_segments(host: HostGpu, dtype: str) -> None:
         assert alike(np.delete(found, bad), np.delete(wanted, bad))
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
@@ -1923,7 +1927,7 @@ def products(
     return result.array
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_dot_products_and_norms_of_rows(host: HostGpu, dtype: str) -> None:
     rng, kind = np.random.default_rng(9), get_format(dtype).dtype
@@ -1940,7 +1944,7 @@ def test_dot_products_and_norms_of_rows(host: HostGpu, dtype: str) -> None:
             assert alike(products(host, x, shift=shift, gap=gap, block=block), root), (shape, shift)
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_norms_of_segments(host: HostGpu, dtype: str) -> None:
     rng, kind = np.random.default_rng(10), get_format(dtype).dtype

@@ -66,11 +66,13 @@ def test_a_plan_that_is_not_the_functions_is_noticed_when_it_is_replayed() -> No
     assert found["replayed_different"] == 1
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("n", [8, 9, 127, 128, 129, 136, 1000, 4097])
 def test_the_depth_that_numpys_order_has(n: int) -> None:
     assert measure(n=n)["depth"] == study._pairwise_depth(n)
 
 
+@pytest.mark.slow
 def test_what_is_refused_is_told() -> None:
     point = {**SUM, "target": "sorted first"}
     refused = revealed(point, lambda x: np.sum(np.sort(x)), "float32")

@@ -66,7 +66,7 @@ LENGTHS = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow(6)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("lengths", LENGTHS, ids=lambda pair: "{}x{}".format(*pair))
 def test_products_by_the_schoolbook(host: HostGpu, lengths: tuple[int, int]) -> None:
     count = 9

@@ -134,6 +134,7 @@ def test_roots() -> None:
             assert tcu.integers.isqrt(x) == math.isqrt(x)
 
 
+@pytest.mark.slow
 def test_powers() -> None:
     for a in (0, 1, -1, 2, -3, 12345678901234567890, -(1 << 70) + 1, NUMBERS[-1]):
         for n in (0, 1, 2, 3, 7, 64, 257):

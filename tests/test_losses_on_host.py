@@ -83,7 +83,7 @@ def check(host: HostGpu, x: Any, weights: Weights, gap: int = 0, shift: int = 0)
         assert alike(mine, wanted), (name, x.shape, gap, shift, mine, wanted)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @weighted
 @dtypes
 def test_rows_have_the_bits_of_the_model(host: HostGpu, dtype: Any, weights: Weights) -> None:

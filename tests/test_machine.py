@@ -183,7 +183,7 @@ def test_sections_and_reset() -> None:
 # ---- the model of a unit ----
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("unit", "fmt"),
     [("V100", "binary16"), ("A100", "bfloat16"), ("H100", "tf32"), ("A100", "binary64"), ("Ada", "e4m3"), ("H100", "binary16")],
@@ -213,7 +213,7 @@ def test_operands_are_rounded_to_nearest(fmt: str) -> None:
     assert np.isnan(narrowed(np.array([np.nan]), get_format(fmt)).astype(float)).all()
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("name", sorted(CATALOGUE))
 def test_integers_are_exact_on_every_instruction_up_to_its_stated_bits(name: str) -> None:
     """The largest digits that the executor admits, on every row of the catalogue with one input format."""

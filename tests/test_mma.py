@@ -35,7 +35,7 @@ RNG = np.random.default_rng(0)
 F16 = RNG.standard_normal((16, 16)).astype(np.float16)
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("unit", CATALOGUE)
 def test_small_integers_are_exact_in_every_format_and_instruction(unit: str) -> None:
     for row in get_unit(unit).instructions:
@@ -295,6 +295,7 @@ def test_the_instruction_of_volta_cuts_at_one_bit_less_on_turing_too() -> None:
     assert find_instruction("T4", "mma.m8n8k4", "binary16", "binary16").k == 4
 
 
+@pytest.mark.slow
 def test_8_bit_formats_multiply_in_pairs() -> None:
     """Both factors keep their own exponents and fractions, whichever of them is first."""
     e4m3, e5m2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2

@@ -86,7 +86,7 @@ UNITS = [
 
 
 @pytest.mark.some(8)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("share", range(_SHARES))
 def test_the_bits_are_those_of_the_plan_read_literally(share: int) -> None:
     """1,020 random cases: lines, ragged segments and rows."""
@@ -125,7 +125,7 @@ def test_the_bits_are_those_of_the_plan_read_literally(share: int) -> None:
         same(np.asarray(found).reshape(-1), codes, (share, case, unit, dtype, n, given))
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @every_variant
 @every_dtype
 def test_three_levels_of_totals_have_the_bits_of_the_plan(variant: str, dtype: Any) -> None:
@@ -164,7 +164,7 @@ def test_a_prefix_does_not_depend_on_what_follows(variant: str) -> None:
         assert tcu.cumsum(other, variant=variant)[:n].tobytes() == whole[:n].tobytes()
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @every_variant
 def test_rows_columns_segments_and_places_have_the_bits_of_a_line(variant: str) -> None:
     x = numbers(np.random.default_rng(4), 3 * 5 * 290, np.float16, "wide").reshape(3, 5, 290)
@@ -284,6 +284,7 @@ def test_the_error_bound_says_where_nothing_is_sure(variant: str) -> None:
     assert first[0] == 0
 
 
+@pytest.mark.slow
 def test_a_number_that_is_not_finite_makes_nan_of_its_neighbours() -> None:
     """Products with zeros do it, as the docstring says; the definition does the same, above."""
     x = np.ones(600, np.float16)

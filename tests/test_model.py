@@ -83,7 +83,7 @@ def _job(arguments: tuple[Instruction, int, int]) -> list[str]:
     return adversarial_products(*arguments)
 
 
-@pytest.mark.slow(6)
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("row", ROWS)
 def test_fast_model_equals_definition(row: Instruction, request: pytest.FixtureRequest) -> None:
     count = dots_by_definition(row, request.config.getoption("--dots"))
@@ -121,7 +121,7 @@ def test_what_does_not_fit_the_words_is_not_narrow(changes: dict[str, Any]) -> N
 
 
 @pytest.mark.some(41)
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("row", NARROW)
 def test_narrow_sums_equal_wide_ones_across_tiles(row: Instruction, monkeypatch: pytest.MonkeyPatch) -> None:
     """A million adversarial dot products a row."""
@@ -261,7 +261,7 @@ def random_sum(draw: random.Random, k: int) -> AlignedSum:
 
 
 @pytest.mark.some(65)
-@pytest.mark.slow(6)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("family", [random_sum, random_chain])
 @pytest.mark.parametrize("seed", range(120))
 def test_units_drawn_at_random_over_the_whole_family(seed: int, family: Any) -> None:

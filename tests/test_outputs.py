@@ -79,6 +79,7 @@ def test_nothing_is_written_into_an_array_that_is_a_folder(
     )
 
 
+@pytest.mark.slow(4)
 @pytest.mark.parametrize(
     ("command", "place"),
     [

@@ -53,7 +53,7 @@ CASES = [
 
 
 @pytest.mark.some(95)
-@pytest.mark.slow(40)
+@pytest.mark.slow(15)
 @pytest.mark.parametrize(("unit", "dtype", "variant", "chain", "block", "n"), CASES)
 def test_the_executor_returns_the_bits_of_a_literal_reading(unit, dtype, variant, chain, block, n) -> None:
     rng = np.random.default_rng(n + block)
@@ -72,6 +72,7 @@ def test_the_executor_returns_the_bits_of_a_literal_reading(unit, dtype, variant
     assert info.bits == encode(decode(expected, info.plan.result), target)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_few_numbers_have_the_same_bits_once_a_kernel_adds_them(dtype, monkeypatch) -> None:
     """NumPy adds few numbers until the kernel of many was used; whether an array may be written to does not matter."""
@@ -141,7 +142,7 @@ def check_dot(x: Any, y: Any, block: int) -> None:
     assert info.bits == expected, f"{info.bits:#x}, not {expected:#x}"
 
 
-@pytest.mark.slow(12)
+@pytest.mark.slow(5)
 @pytest.mark.parametrize(("dtype", "block", "n", "family"), DOT_CASES)
 def test_a_dot_product_has_the_bits_of_a_literal_reading(dtype, block: int, n: int, family: str) -> None:
     check_dot(*pairs_of(family, dtype, n), block)

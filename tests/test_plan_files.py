@@ -146,7 +146,7 @@ def edits(document: Any) -> Iterator[tuple[str, Callable[[Any], None]]]:
             yield f"{path} = {value!r}", change(path, value)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("name", [*trees(), *made()])
 def test_no_damaged_field_is_an_error_of_another_kind(name: str, tmp_path: Path) -> None:
     plan = (trees() | made())[name]

@@ -58,6 +58,7 @@ def ask(probed: dict[tuple[str, ...], Probe], unit: str, given: str = "binary16"
     return probed[key]
 
 
+@pytest.mark.slow(6)
 @pytest.mark.parametrize(("statement", "name", "values"), PAPER_003, ids=[row[1] for row in PAPER_003])
 def test_paper_003_binary16(statement: str, name: str, values: tuple[object, ...], probed) -> None:
     for unit, value in zip(("V100", "T4", "A100"), values, strict=True):
@@ -75,6 +76,7 @@ def test_paper_003_the_other_formats_of_the_a100_behave_as_binary16_on_the_t4(gi
     assert ask(probed, "A100", given)["subnormal results"].value is True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["normalisation in addition", "monotonicity"])
 def test_tf32_tells_normalisation_and_monotonicity_by_unequal_products(name: str, probed) -> None:
     """Four equal products at the last bit kept never show in a result beside 1; 3u, u, u and u do."""
@@ -93,6 +95,7 @@ def test_a_subnormal_product_beside_2_has_a_subnormal_factor(probed) -> None:
     assert case.predictions["cut"] != case.predictions["rounded to nearest"]
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("given", "planted", "expected"),
     [
@@ -130,7 +133,7 @@ def test_paper_003_binary64_of_the_a100_is_ieee_arithmetic(probed) -> None:
     assert {name: found[name].value for name in expected} == expected
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("carry", [None, 2, 3, 4])
 def test_the_carry_bits_of_a_unit_are_told(carry: int | None) -> None:
     row = next(r for r in CATALOGUE["H100"].instructions if (r.a, r.output) == ("binary16", "binary32"))
@@ -139,6 +142,7 @@ def test_the_carry_bits_of_a_unit_are_told(carry: int | None) -> None:
     assert found["carry bits"].value == (carry or "all")
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("unit", "given", "instruction", "first"),
     [
@@ -150,6 +154,7 @@ def test_which_nan_comes_back(unit: str, given: str, instruction: str, first: st
     assert probe(unit, input=given, instruction=instruction)["NaN priority"].value == first
 
 
+@pytest.mark.slow
 def test_the_nan_of_c_may_come_first() -> None:
     row = next(r for r in CATALOGUE["H100"].instructions if (r.a, r.output) == ("binary16", "binary32"))
     other = replace(row, arithmetic=replace(row.arithmetic, nan_rule="c first"))
@@ -182,6 +187,7 @@ def test_known_rows_of_later_units(unit, given, options, expected, probed) -> No
     assert found["sign of zero"].value == "+0"
 
 
+@pytest.mark.slow
 def test_every_case_tells_hypotheses_apart_and_says_what_was_asked(probed) -> None:
     for unit in ("V100", "A100", "H100"):
         found = ask(probed, unit)
@@ -233,6 +239,7 @@ def test_a_planted_deviation_is_found() -> None:
         assert found[name].value == value, name
 
 
+@pytest.mark.slow
 def test_a_function_is_a_target_like_any_other() -> None:
     def mine(a, b, c):
         return tcu.mma(a, b, c, unit="A100")
@@ -243,6 +250,7 @@ def test_a_function_is_a_target_like_any_other() -> None:
     assert found["block size"].value == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("output", "rounded"), [("f32", None), ("f16", False)])
 def test_a_chain_of_ieee_operations_is_asked_as_such(output: str, rounded: bool | None) -> None:
     """In binary16 the product is rounded before it is added; in binary32 it is exact, and nothing can tell."""
@@ -277,7 +285,7 @@ BLOCKS = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "options", "expected"), BLOCKS)
 def test_sums_of_blocks_are_asked_for_their_own_parameters(unit, options, expected) -> None:
     found = probe(unit, **options)
@@ -289,6 +297,7 @@ def test_sums_of_blocks_are_asked_for_their_own_parameters(unit, options, expect
             assert len(case.scale_a) == len(case.scale_b)
 
 
+@pytest.mark.slow
 def test_a_late_sum_with_another_parameter_is_told() -> None:
     row = next(r for r in CATALOGUE["MI300"].instructions if r.a == "binary16")
     for name, change, value in (
@@ -299,6 +308,7 @@ def test_a_late_sum_with_another_parameter_is_told() -> None:
         assert probe(replace(CATALOGUE["MI300"], instructions=(other,)))[name].value == value
 
 
+@pytest.mark.slow
 def test_integers_and_codes() -> None:
     assert probe("H100", input="u8")["integer overflow"].value == "wraps"
     finding = probe("V100")["extra bits"]
@@ -341,6 +351,7 @@ def test_errors_say_what_was_given(call, error, words) -> None:
         call()
 
 
+@pytest.mark.slow
 def test_a_rounding_after_each_addition_is_no_exact_sum_whatever_the_order() -> None:
     """Halves of a last bit beside 1 tell a sum that is rounded once only with something smaller."""
 

@@ -158,7 +158,7 @@ def check(
         assert int(codes(found)[i, j]) == expected, (unit, formats, options, i, j)
 
 
-@pytest.mark.slow(15)
+@pytest.mark.slow(6)
 @pytest.mark.parametrize(("unit", "a", "b"), served())
 def test_every_format_on_every_unit_by_the_definition(unit: str, a: str, b: str) -> None:
     for mode in ("normal", "bits", "wide", "binade", "zero", "overflow"):
@@ -179,6 +179,7 @@ def test_chains_in_binary16_are_added_up_in_binary32(unit: str) -> None:
         check(x, y, unit, accumulator="binary16")
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("name", ["binary16", "binary32", "e5m2", "s8", "binary64"])
 def test_scales_bias_and_one_rounding_by_the_definition(name: str, dtype: str) -> None:
@@ -474,7 +475,7 @@ def errors(found: Any, exact: Any, factors: Sequence[Any] = (None, None, None)) 
     return lost
 
 
-@pytest.mark.slow(15)
+@pytest.mark.slow(4)
 @pytest.mark.parametrize(("unit", "a", "b"), served())
 def test_the_bound_holds(unit: str, a: str, b: str) -> None:
     for mode, k in itertools.product(("normal", "uniform", "binade", "zero", "wide"), (1, 100, 1000)):

@@ -114,7 +114,7 @@ def rounded_twice(x: Any) -> Any:
 # Sums
 
 
-@pytest.mark.slow(8)
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 9, 33, 127, 128, 129, 136, 1000, 4097])
 def test_numpys_pairwise_sum(n: int, dtype: str) -> None:
@@ -161,6 +161,7 @@ def test_a_loop(turned: bool) -> None:
     assert node.inputs in (order, (order[1], order[0], *order[2:]))  # an addition commutes
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(
     ("function", "dtype", "operation"),
     [
@@ -233,7 +234,7 @@ def test_pytorchs_sum(n: int, dtype: str) -> None:
 
 
 @pytest.mark.some(8)
-@pytest.mark.slow(4)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("n", [40, *(pytest.param(n, marks=pytest.mark.slow) for n in (300, 600))])
 @pytest.mark.parametrize(
     ("variant", "dtype"),
@@ -247,7 +248,7 @@ def test_variants_of_our_own(variant: str, dtype: str, n: int) -> None:
 
 
 @pytest.mark.some(60)
-@pytest.mark.slow(10)
+@pytest.mark.slow(4)
 @pytest.mark.parametrize("seed", range(200))
 def test_random_trees(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -261,7 +262,7 @@ def test_random_trees(seed: int) -> None:
 # Products
 
 
-@pytest.mark.slow(6)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 33, 100, 500])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_dot_product_of_blas(n: int, dtype: str) -> None:
@@ -334,6 +335,7 @@ def flushing_product(a: Any, b: Any) -> Any:
     )
 
 
+@pytest.mark.slow
 def test_products_that_flush_subnormals() -> None:
     found = tcu.reveal(
         flushing_product, kind="matmul", shape=(3, 4, 16), dtype="bfloat16", seed=0, outputs=1000
@@ -383,7 +385,7 @@ DIFFERENT = list(
 )
 
 
-@pytest.mark.slow(8)
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("row", [row for _, row in DIFFERENT], ids=[name for name, _ in DIFFERENT])
 def test_every_aligned_sum_of_the_catalogue(row: Instruction) -> None:
     function = split_product(row, [range(70)], False)
@@ -398,6 +400,7 @@ def test_every_aligned_sum_of_the_catalogue(row: Instruction) -> None:
     assert (found.block, found.fraction_bits) == (wanted.block, wanted.fraction_bits)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("name", ["e4m3", "e5m2", "binary16"])
 def test_results_of_one_product_that_are_added_up_otherwise(name: str) -> None:
     """Eight bits' masks have another second factor at their large numbers, and so a result each."""
@@ -419,6 +422,7 @@ def test_results_of_one_product_that_are_added_up_otherwise(name: str) -> None:
     assert len(step.trees) == 2
 
 
+@pytest.mark.slow
 def test_the_definition_is_reproduced() -> None:
     row = find_instruction("H100", "mma", "binary16", "binary16")
     function = split_product(row, [range(16), range(16, 40)], False, by_definition)
@@ -429,7 +433,7 @@ def test_the_definition_is_reproduced() -> None:
 
 
 @pytest.mark.some(24)
-@pytest.mark.slow(6)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("seed", range(200))
 def test_random_trees_of_blocks(seed: int) -> None:
     """Rows of the catalogue, K split into chains side by side."""
@@ -447,7 +451,7 @@ def test_random_trees_of_blocks(seed: int) -> None:
 
 
 @pytest.mark.some(5)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_random_units(seed: int) -> None:
     """Any member of the family: reproduced, but for the few whose blocks no question tells apart in time."""
@@ -467,6 +471,7 @@ def test_random_units(seed: int) -> None:
 # Refusals
 
 
+@pytest.mark.slow(4)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SEARCHED)) for name in SUMS]
 )
@@ -481,7 +486,7 @@ def test_sums_that_fool(name: str) -> None:
         assert float(found.predict(example.x)) == example.plan
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SEARCHED)) for name in PRODUCTS]
 )

@@ -136,7 +136,7 @@ def test_pytorchs_running_sum(n: int, dtype: str) -> None:
     reproduced(found)
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", [20, 300])
 def test_our_own(n: int, dtype: str) -> None:
@@ -144,6 +144,7 @@ def test_our_own(n: int, dtype: str) -> None:
     assert operations(step) == {Additions("binary64")}
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     ("function", "nodes"),
@@ -178,7 +179,7 @@ def test_exact_and_compensated_ones() -> None:
     assert {str(each) for each in operations(step)} == {"Kahan's sum in binary32"}
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("seed", range(30))
 def test_random_trees_for_every_result(seed: int) -> None:
     """No result need have anything in common with another."""
@@ -193,6 +194,7 @@ def test_random_trees_for_every_result(seed: int) -> None:
     reproduced(tcu.reveal(quiet(scan), n, kind="cumsum", dtype=dtype, seed=seed, outputs=40 * n))
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(
     "name",
     [

@@ -57,7 +57,7 @@ LONG = [4096, 4104, 5040, 10007, 16384, 3**9, 5**7, 7**6, 1 << 17, 3 << 16, 1000
 """On both sides of where roots become products of two."""
 
 
-@pytest.mark.slow(6)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("work", WORKS)
 @pytest.mark.parametrize("n", LONG)
 def test_roots_of_long_circles_are_correctly_rounded(n: int, work: str) -> None:
@@ -67,7 +67,7 @@ def test_roots_of_long_circles_are_correctly_rounded(n: int, work: str) -> None:
     assert not wrong(table, n, work, [*edges, *drawn])
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("work", WORKS)
 def test_roots_of_the_longest_circles_are_correctly_rounded(work: str) -> None:
     for n in (1 << 31, (1 << 32) - 2, 3 << 29, 7**11, 2 * 1000000007):

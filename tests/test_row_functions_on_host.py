@@ -79,7 +79,7 @@ def numbers(shape: tuple[int, int], dtype: Any, seed: int = 1) -> Any:
 
 
 @pytest.mark.some(7)
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @operations
 @dtypes
 def test_rows_have_the_bits_of_the_model(host: HostGpu, operation: Operation, dtype: Any) -> None:
@@ -129,7 +129,7 @@ def test_rows_that_are_read_again(
 
 
 @pytest.mark.some(6)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @operations
 @dtypes
 def test_rows_of_a_cluster(

@@ -112,6 +112,7 @@ def problems(draw: st.DrawFn) -> tuple[np.ndarray, Any, dict[str, Any], Any]:
     return x, axis, options, draw(st.sampled_from(list(OPERATIONS.values())))
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(problems())
 def test_every_element_is_its_row_s_sum(problem: Any) -> None:
@@ -205,7 +206,7 @@ def test_the_shorter_plan_has_the_bits_of_the_full_one(dtype: Any) -> None:
                 ), f"n = {n}"
 
 
-@pytest.mark.slow(15)
+@pytest.mark.slow(5)
 @every_pair(DTYPES)
 def test_every_variant_has_a_shorter_plan_with_its_bits(dtype: Any, variant: str) -> None:
     fmt, unit = format_of(np.dtype(dtype)), get_unit("A100")
@@ -414,6 +415,7 @@ def test_progress_counts_every_element() -> None:
         assert sum(done) == math.prod(shape)
 
 
+@pytest.mark.slow
 @settings(max_examples=2000, deadline=None)
 @given(st.floats(width=32), st.floats(width=32), st.integers(-40, 40))
 def test_a_sum_of_two_of_binary32_may_be_rounded_twice(x: float, y: float, shift: int) -> None:

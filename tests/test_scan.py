@@ -58,6 +58,7 @@ def test_every_length_has_the_bits_of_the_plan(dtype: Any, exclusive: bool, reve
         same(found, by_definition(x, target, exclusive, reverse))
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(
     st.sampled_from(DTYPES), st.sampled_from([None, *DTYPES]), st.sampled_from(DIRECTIONS), st.integers(0, 3000),

@@ -81,7 +81,7 @@ def ragged(rng: Any, mean: float, count: int) -> Any:
 
 
 @pytest.mark.some(4)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @dtypes
 @orders
 def test_segments_of_every_length(host: HostGpu, dtype: Any, exclusive: bool, reverse: bool) -> None:
@@ -96,7 +96,7 @@ def test_segments_of_every_length(host: HostGpu, dtype: Any, exclusive: bool, re
 
 
 @pytest.mark.some(8)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @dtypes
 @orders
 def test_long_segments_among_short_ones(host: HostGpu, dtype: Any, exclusive: bool, reverse: bool) -> None:
@@ -144,6 +144,7 @@ def test_few_segments_and_empty_arrays(host: HostGpu, dtype: Any) -> None:
         assert alike(scanned(host, x, offsets), wanted(x, offsets)), lengths
 
 
+@pytest.mark.slow(1)
 @dtypes
 def test_valid_segments_keep_their_sums_beside_wrong_offsets(host: HostGpu, dtype: Any) -> None:
     rng = np.random.default_rng(4)

@@ -75,6 +75,7 @@ def problems(draw_: st.DrawFn) -> tuple[str, np.ndarray, np.ndarray, dict[str, A
     return draw_(st.sampled_from(list(OPERATIONS))), x, offsets, options
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(problems())
 def test_every_element_is_its_segment_s_sum(problem: Any) -> None:
@@ -83,6 +84,7 @@ def test_every_element_is_its_segment_s_sum(problem: Any) -> None:
         check(name, x, offsets, **options)
 
 
+@pytest.mark.slow(1)
 @every_dtype
 def test_every_length(dtype: Any) -> None:
     """The padding to common widths changes no bits, for any length."""

@@ -61,6 +61,7 @@ def test_rounds_of_calls_and_shares_of_rows() -> None:
     ]
 
 
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("name", [name for name in COSTS if name != "sparse"])
 def test_cost_falls_with_the_units_and_the_cpu_remains(name: str) -> None:
     row = COSTS[name]
@@ -84,7 +85,7 @@ def test_four_units_divide_dense_products_by_four() -> None:
     assert four.tensor_cost == alone.tensor_cost / 4
 
 
-@pytest.mark.slow(12)
+@pytest.mark.slow(4)
 @pytest.mark.parametrize("units", [2, 3, 100])
 @pytest.mark.parametrize(
     ("name", "executor"),

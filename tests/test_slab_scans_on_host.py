@@ -58,7 +58,7 @@ def drawn(shape: tuple[int, int, int], dtype: Any) -> Any:
     return x
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow
 @pytest.mark.some(8)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("exclusive", "reverse"), ORDERS)
@@ -80,7 +80,7 @@ def test_slabs_one_after_another(
         assert alike(found, model_column_scans(x, wide, exclusive, reverse)), (shape, target)
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.some(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("exclusive", "reverse"), ORDERS)
@@ -148,6 +148,7 @@ def test_an_error_in_the_kernel_of_slabs_is_seen(
     assert found == seen
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("entry", "right", "wrong"),
     [

@@ -82,7 +82,7 @@ def drawn(rng: Any, n: int, dtype: Any, kind: str) -> Any:
 
 
 @pytest.mark.some(4)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @dtypes
 @pytest.mark.parametrize("slots", [3, 3000])
 def test_sums_and_means_are_those_of_the_host(host: HostGpu, dtype: Any, slots: int) -> None:
@@ -121,7 +121,7 @@ def test_any_order_and_crowd_of_indices(host: HostGpu, dtype: Any) -> None:
             assert alike(sums(host, x, index, slots), wanted(x, index, slots)), kind
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @dtypes
 def test_slots_in_parts(host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: Any) -> None:
     monkeypatch.setattr(slot_sums, "_PART_BYTES", 8 * 1000)
@@ -141,7 +141,7 @@ def test_slots_in_parts(host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: A
 
 
 @pytest.mark.some(4)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @dtypes
 @pytest.mark.parametrize("bits", [32, 33, 37, 40])
 def test_words_of_any_width(host: HostGpu, dtype: Any, bits: int) -> None:

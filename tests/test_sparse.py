@@ -60,6 +60,7 @@ def test_balanced_products(m: int, dtype: Any) -> None:
         assert info.restarts == 0
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("guess", [0, 1, 50, 400, 1000, 10**9])
 def test_any_guess_gives_the_product(guess: int) -> None:
     rng = np.random.default_rng(1)

@@ -43,6 +43,7 @@ def saved(tmp_path: Path) -> Any:
     return save
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("kind", ["finite", "cancelling", "special", "subnormal", "normal"])
 def test_files_have_the_bits_of_arrays(saved: Any, dtype: Any, kind: str) -> None:
@@ -108,6 +109,7 @@ def test_nothing_to_add() -> None:
     assert [each.tolist() for each in streams.reduce_by_key(index, none)] == [[], []]
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("name", ["index_sum", "index_mean"])
 def test_a_pass_goes_on_from_its_checkpoint(saved: Any, tmp_path: Path, name: str) -> None:
     rng = np.random.default_rng(3)

@@ -306,6 +306,7 @@ def test_text_and_archives_take_part(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert answer("sum", "--exact", "a.npy", "b.npz", "c.txt")["result"] == math.fsum([*NUMBERS, *NUMBERS, 6])
 
 
+@pytest.mark.slow
 def test_a_pipe_is_read_a_piece_at_a_time(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", NUMBERS)
     data = (tmp_path / "x.npy").read_bytes()

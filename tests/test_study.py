@@ -286,6 +286,7 @@ def test_a_verdict_names_each_of_its_places() -> None:
     assert items("tcu") == items("tcu, after paper 000") == ()
 
 
+@pytest.mark.slow(5)
 @pytest.mark.parametrize("name", [study.name for study in STUDIES.values() if study.measure is not None])
 def test_points_and_rows_are_json_and_points_differ(name: str) -> None:
     study = STUDIES[name]
@@ -691,6 +692,7 @@ def test_what_rests_on_a_paper_does_not_confirm_it() -> None:
     assert verdict.outcome == "differs"
 
 
+@pytest.mark.slow
 def test_every_standing_of_a_model_is_evidence_of_its_own() -> None:
     expected = {
         "pinned by hardware outputs": PINNED, "resting on a paper": THIS_PAPER,

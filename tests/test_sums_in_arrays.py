@@ -92,6 +92,7 @@ def test_the_arrays_equal_the_definition_on_every_row(row: Instruction) -> None:
         assert differing(row, adversarial(rng, row, number, 3, 4, k)) == []
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("family", [AlignedSum, GroupedSum, LateSum])
 def test_the_arrays_equal_the_definition_over_the_families(family: type) -> None:
     draw, rng = random.Random(4), np.random.default_rng(4)
@@ -121,6 +122,7 @@ def test_what_the_arrays_do_not_have_is_left_to_the_definition() -> None:
         assert not covers(replace(row, arithmetic=replace(rules, **changes)))
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(
     ("family", "changes"),
     [

@@ -161,6 +161,7 @@ HEADS = [
 ]
 
 
+@pytest.mark.slow(5)
 @pytest.mark.parametrize("head", HEADS)
 def test_ways_to_name_a_column_do_not_differ(head: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("x.csv").write_text(f"{head}\n10,200\n30,400\n")
@@ -282,6 +283,7 @@ def test_decimals_beside_ties_are_rounded_once(target: str) -> None:
     assert twice.read(0, len(texts)).view(fmt.code_dtype).tolist() != codes(texts, target)
 
 
+@pytest.mark.slow
 @given(st.lists(st.from_regex(r"-?(0|[1-9]\d{0,4})\.\d{1,30}(e-?[0-3]?\d)?", fullmatch=True), min_size=1))
 def test_any_decimals_are_rounded_once(texts: list[str]) -> None:
     for target in TARGETS:
@@ -380,6 +382,7 @@ def test_archives_larger_than_memory() -> None:
     assert read_elements("x.npz", Numbers(key="x"), 1 << 24).n == 1_000_000
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("source", ["/dev/zero", "-"])
 def test_a_process_stays_within_its_memory(source: str) -> None:
     """Of address space, which the libraries take most of."""

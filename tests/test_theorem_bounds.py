@@ -99,6 +99,7 @@ def dense(m: int, unit: int, tried: Sizes) -> list[int]:
     )
 
 
+@pytest.mark.slow(3)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name == "sparse" else name for name in COSTS]
 )
@@ -114,7 +115,7 @@ def test_ledger_over_bound(name: str) -> None:
     assert worst > row.constant / 2, "the stated constant is larger than it need be"
 
 
-@pytest.mark.slow(5)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", COSTS)
 def test_every_size(name: str, few: bool, request: pytest.FixtureRequest) -> None:
@@ -152,6 +153,7 @@ def values(option: str, n: int, m: int) -> list[dict[str, object]]:
     return [{"product": product} for product in get_args(ComplexProduct) if m > 4 or product != "embedded"]
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "option"), WITH_OPTIONS)
 def test_every_size_with_every_option(
@@ -203,7 +205,7 @@ SPARSE = {"resident": 110, "standard": 160, "strassen": 160, "laderman": 260}
 """Of Theorem 3 with the exponent ω₀ of each scheme."""
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("scheme", SPARSE)
 def test_theorem_3_with_the_exponent_of_every_scheme(scheme: str) -> None:
     """Its bound is lower where ω₀ is, and holds with a constant still; sorting's logarithm does not show."""

@@ -45,6 +45,7 @@ def test_a_run_is_a_comb() -> None:
     assert texts == ["Kahan", "0 to 63", "Kahan: Kahan's sum in binary64"]
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("n", [1_000, 20_000])
 def test_a_wide_tree_shows_what_is_alike_once(n: int) -> None:
     plan = tcu.reveal(np.sum, n, dtype="float32", outputs=1, seed=0).plan

@@ -96,7 +96,7 @@ def lengths_of(variant: str, chain: int | None) -> list[int]:
 
 
 @pytest.mark.some(5)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @variants
 @dtypes
 @orders
@@ -120,7 +120,7 @@ def test_rows_of_every_length(
 
 
 @pytest.mark.some(8)
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @variants
 @dtypes
 @orders

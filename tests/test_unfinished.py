@@ -95,6 +95,7 @@ def keep(times: int) -> None:
         state.save(position, {"exact": "x" * 10_000})
 
 
+@pytest.mark.slow
 def test_processes_that_share_a_checkpoint_take_turns(folder: Path) -> None:
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=keep, args=(50,)) for _ in range(3)]

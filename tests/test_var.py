@@ -65,7 +65,7 @@ def literal(plan: Plan, x: Any, correction: float) -> float:
 
 
 @pytest.mark.some(4)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @every_dtype
 @pytest.mark.parametrize("block", [32, 96])
 def test_a_variance_has_the_bits_of_a_literal_reading(dtype: Any, block: int) -> None:

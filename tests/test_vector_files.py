@@ -168,6 +168,7 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]
     return install
 
 
+@pytest.mark.slow
 def test_all_instructions_of_a_gpu_fit_a_small_file(play: Callable[..., None], tmp_path: Path) -> None:
     play("NVIDIA H200", (9, 0))
     vectors = collect()
@@ -360,7 +361,7 @@ def test_integer_extremes(h200: Vectors) -> None:
 # Verifying
 
 
-@pytest.mark.slow(6)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("unit", CATALOGUE)
 def test_a_models_own_answers_have_no_difference(unit: str) -> None:
     vectors = collect(unit, outputs=1)
@@ -497,6 +498,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow(10)
 @pytest.mark.parametrize(("spoil", "words"), REFUSED, ids=[words[:40] for _, words in REFUSED])
 def test_an_inconsistent_file_is_refused(saved: Path, spoil: Callable[..., Any], words: str) -> None:
     arrays = archive_of(saved)

@@ -166,7 +166,7 @@ def check(name: str, study: Study, rows: Rows) -> None:
 LONG = ("features", "errors")
 
 
-@pytest.mark.slow(8)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in STUDIES]
 )
@@ -204,6 +204,7 @@ def variants_with_atomics() -> Rows:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_verdicts_on_the_variants_turn_by_the_forms_with_atomics() -> None:
     rows = variants_with_atomics()
     assert {verdict.outcome for verdict in STUDIES["variants"].show(rows).verdicts[:7]} == {

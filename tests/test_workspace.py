@@ -74,6 +74,7 @@ def levels(n: int) -> None:
     Launch(recipe, GPU).start(4096, 4096, 8192, STREAM)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("start", [sums, exact_sums, levels])
 def test_no_other_thread_comes_between(driver: Driver, start: Callable[[int], None]) -> None:
     """The other thread begins, with a launch of its own, when the first kernel is on the stream."""
