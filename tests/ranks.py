@@ -37,9 +37,9 @@ def check_ranks(file: str, ranks: int, *arguments: str) -> None:
 
 
 def group_sizes(ranks: int) -> list[int]:
-    """Of the groups that are tried: all with --all-cases, else those that two ranks do not have, and of those half."""
-    some = range(1, ranks + 1) if ranks <= 2 or "--all-cases" in sys.argv else range(ranks, 2, -2)
-    return sorted({*some, min(ranks, 3)})
+    """Of the groups that are tried: all with --all-cases, else about half."""
+    some = range(1, ranks + 1) if "--all-cases" in sys.argv else range(ranks, 1, -2)
+    return sorted({1, *some, min(ranks, 3)})
 
 
 def run_rank(check: Callable[[int, int], None]) -> None:

@@ -351,6 +351,7 @@ def differing(row: Instruction, count: int, seed: int) -> list[str]:
     return found
 
 
+@pytest.mark.some(22)
 @pytest.mark.slow(8)
 @pytest.mark.parametrize("row", ROWS)
 def test_the_fast_model_equals_the_definition_on_every_row(

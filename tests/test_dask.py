@@ -218,6 +218,7 @@ def test_planned_reductions_follow_their_law(operation: str, options: dict[str, 
                 assert bits(again.compute(scheduler=scheduler)) == bits(result)
 
 
+@pytest.mark.some(18)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
 @pytest.mark.parametrize("operation", ["sum", "mean"])
@@ -306,7 +307,7 @@ def test_chunks_are_let_go(operation: str) -> None:
     assert most <= 6
 
 
-@pytest.mark.some(14)
+@pytest.mark.some(8)
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
 @pytest.mark.parametrize("operation", ["fsum", "fmean"])
 @pytest.mark.parametrize(

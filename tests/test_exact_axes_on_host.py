@@ -105,7 +105,7 @@ def wanted(x: Any, axis: int, dtype: Any = None, *, mean: bool = False) -> Any:
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 17, 31, 64, 65, 100, 257, 1000, 1025, 3000]
 
 
-@pytest.mark.some(26)
+@pytest.mark.some(14)
 @pytest.mark.slow(1)
 @dtypes
 @pytest.mark.parametrize("length", LENGTHS)
@@ -118,7 +118,7 @@ def test_rows_of_every_length(host: HostGpu, dtype: Any, length: int) -> None:
         assert alike(found, wanted(x, 1, target, mean=case % 5 == 4)), kind
 
 
-@pytest.mark.some(24)
+@pytest.mark.some(12)
 @pytest.mark.slow
 @dtypes
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 6, 8, 16, 17, 20, 33, 64, 100])
@@ -370,6 +370,7 @@ def test_the_most_numbers_of_the_largest_size(host: HostGpu) -> None:
     assert alike(rows_of(host, x, dtype=np.float64), wanted(x, 1, np.float64))
 
 
+@pytest.mark.some(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES[:2], ids=lambda dtype: np.dtype(dtype).name)
 @pytest.mark.parametrize(

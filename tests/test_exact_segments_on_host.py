@@ -73,6 +73,7 @@ def ragged(rng: Any, mean: float, count: int) -> Any:
     return offsets_of(rng, rng.geometric(1 / (mean + 1), count) - 1)
 
 
+@pytest.mark.some(12)
 @pytest.mark.slow(1)
 @dtypes
 @pytest.mark.parametrize("mean", [0.5, 4, 17, 64, 300])

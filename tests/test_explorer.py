@@ -236,6 +236,7 @@ def test_rules_that_no_unit_of_the_catalogue_has() -> None:
     assert compare(rows, 40) == []
 
 
+@pytest.mark.some(4)
 @pytest.mark.slow
 @needs_node
 @pytest.mark.parametrize(

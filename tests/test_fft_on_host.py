@@ -117,7 +117,7 @@ LENGTHS = (
 LONG = (320, 502, 512, 625, 1000, 1024, 1031, 2048, 2187, 4096, 8192)
 
 
-@pytest.mark.some(20)
+@pytest.mark.some(10)
 @pytest.mark.parametrize("kind", ["forward", "inverse"])
 @pytest.mark.parametrize(
     "dtype", [np.float16, np.complex64, np.complex128], ids=["binary16", "binary32", "binary64"]
@@ -147,7 +147,7 @@ def test_transforms_of_several_passes(host: HostGpu, n: int, dtype: Any, kind: A
     assert len(host.launches) >= 4
 
 
-@pytest.mark.some(23)
+@pytest.mark.some(12)
 @pytest.mark.parametrize("kind", ["from_real", "to_real"])
 @pytest.mark.parametrize(
     "dtype", [np.float16, np.float32, np.float64], ids=["binary16", "binary32", "binary64"]

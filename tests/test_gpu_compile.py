@@ -141,7 +141,7 @@ EXACT = {"LAYOUT": "ALIGNED", "THREADS": "256", "UNROLL": "4"}
 
 
 # Products differ from sums by what is loaded: they compile for the oldest and for sm_90.
-@pytest.mark.some(9)
+@pytest.mark.some(5)
 @pytest.mark.parametrize(
     ("term", "capability"),
     [
@@ -337,7 +337,7 @@ def has_sums(which: str, element: str, mmas: int, capability: tuple[int, int]) -
 
 
 @pytest.mark.slow(40)
-@pytest.mark.some(26)
+@pytest.mark.some(14)
 @pytest.mark.parametrize(
     ("which", "element", "mmas", "capability"),
     [
@@ -407,7 +407,7 @@ EXACT_SEGMENTS = {
 }
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(5)
 @pytest.mark.parametrize(
     "capability",
     [pair if pair in ((7, 5), (9, 0)) else pytest.param(pair, marks=pytest.mark.slow) for pair in TOLD_APART],
@@ -467,7 +467,7 @@ STAGED_SCANS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.slow(8)
-@pytest.mark.some(10)
+@pytest.mark.some(6)
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize(
     ("element", "result"), [("BINARY16", 0), ("BFLOAT16", 1), ("BINARY32", 2), ("BINARY64", 2)]
@@ -493,7 +493,7 @@ def test_scans_compile_for_every_architecture(
 
 
 @pytest.mark.slow(8)
-@pytest.mark.some(8)
+@pytest.mark.some(5)
 @pytest.mark.parametrize(("exclusive", "reverse"), [(0, 0), (1, 1)])  # the others are compiled for the host
 @pytest.mark.parametrize("which", STAGED_SCANS)
 def test_staged_scans_compile(which: str, exclusive: int, reverse: int) -> None:
@@ -539,7 +539,7 @@ def test_staged_scans_have_the_shared_memory_that_they_use(which: str, facts: li
 
 
 @pytest.mark.slow(9)
-@pytest.mark.some(12)
+@pytest.mark.some(7)
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), (12, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize(
     ("element", "target"), [("binary16", "binary16"), ("binary16", "binary32"), ("binary32",) * 2]
@@ -573,7 +573,7 @@ def test_what_scans_ask_for_compiles(n: int, element: str, target: str, capabili
 
 
 @pytest.mark.slow(4)
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize(
     ("element", "accumulator"), [("binary16", None), ("binary16", "float16"), ("bfloat16", None)]
@@ -634,7 +634,7 @@ def asked_for(choice: KernelChoice, capability: tuple[int, int]) -> str:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 def test_what_products_of_long_integers_ask_for_compiles(capability: tuple[int, int]) -> None:
     nvrtc_or_skip()
@@ -676,7 +676,7 @@ def test_what_polynomials_ask_for_compiles(capability: tuple[int, int]) -> None:
         assert (f"mma.sync.aligned.{instruction}.row.col.f64" in ptx) == by_unit
 
 
-@pytest.mark.some(21)
+@pytest.mark.some(11)
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["binary16", "binary32", "binary64"])
 @pytest.mark.parametrize(
@@ -703,7 +703,7 @@ def test_what_columns_ask_for_compiles(
 
 
 @pytest.mark.slow(14)
-@pytest.mark.some(18)
+@pytest.mark.some(10)
 @pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
 @pytest.mark.parametrize(
@@ -748,7 +748,7 @@ def test_what_scans_of_columns_ask_for_compiles(
 
 
 @pytest.mark.slow(14)
-@pytest.mark.some(14)
+@pytest.mark.some(8)
 @pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
 @pytest.mark.parametrize(
@@ -772,7 +772,7 @@ def test_what_variances_dot_products_and_norms_ask_for_compiles(
 
 
 @pytest.mark.slow(8)
-@pytest.mark.some(26)
+@pytest.mark.some(14)
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
 @pytest.mark.parametrize(
@@ -1037,6 +1037,7 @@ def test_host_and_device_agree_on_numbers(source: str, facts: list[str]) -> None
     compiles_if(source.partition(",")[0], macros, facts)
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("term", ["VALUE", "PRODUCT", "SQUARE"])
 def test_merging_compiles_for_every_architecture(term: str, capability: tuple[int, int]) -> None:

@@ -37,7 +37,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("kernel", ROWS, ids=str)
 def test_every_instruction_compiles_for_the_oldest_gpu_that_has_it(kernel: Kernel) -> None:
     nvrtc_or_skip()

@@ -111,6 +111,7 @@ def test_kernels_compile_with_the_instruction_of_the_plan(
         assert ".local" not in ptx, "register arrays must stay in registers"
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("accumulator", ["float16", "float32"])
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0), (10, 0), (12, 0)])
 def test_binary16_on_every_architecture(

@@ -106,7 +106,7 @@ def sorts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
     return bool(request.param)
 
 
-@pytest.mark.some(13)
+@pytest.mark.some(6)
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("slots", [1, 100, 256, 257, 2048, 2049, 70_000])

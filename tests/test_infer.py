@@ -104,6 +104,7 @@ def test_ties_of_sums_tell_where_the_alignment_cuts(operand: str) -> None:
 E4M3_F13 = AlignedSum(16, 13, "RZ", -133, through_binary16=True)
 
 
+@pytest.mark.some(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("operand", "rules", "seen"),
@@ -586,6 +587,7 @@ FOREIGN = (
 )  # fmt: skip
 
 
+@pytest.mark.some(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("function", FOREIGN, ids=lambda f: f.__name__)
 def test_foreign_targets_are_never_identified(function) -> None:
@@ -603,7 +605,7 @@ def test_a_chain_without_negative_zeros_is_one_of_lanes() -> None:
     assert found.arithmetic == FusedChain(lanes=16)
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("box", HOLES, ids=lambda box: box.name)
 def test_what_is_wrong_in_one_place_alone_is_never_identified(box: Box) -> None:
@@ -625,6 +627,7 @@ def test_a_plain_chain_is_a_chain_whatever_the_seed(request: pytest.FixtureReque
         assert found.arithmetic == FusedChain(), found.conclusion
 
 
+@pytest.mark.some(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("function", [kahan, pairwise, nearly])
 def test_a_counterexample_is_small_and_real(function) -> None:

@@ -112,6 +112,7 @@ def test_members_with_any_floor_are_identified_right(number: int) -> None:
     assert identified_right(random_member(random.Random(number)), number)
 
 
+@pytest.mark.some(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("floor", [-139, -100, -40])
 def test_a_floor_of_scaled_products_is_found(floor: int) -> None:

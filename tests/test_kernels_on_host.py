@@ -931,7 +931,7 @@ def test_short_rows(host: HostGpu, monkeypatch: pytest.MonkeyPatch, exclusive: b
     assert not host._workspaces, "nobody waits for another warp"
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "result"),
@@ -962,7 +962,7 @@ def test_rows_of_any_length(host: HostGpu, dtype: str, result: str, exclusive: b
             assert alike(found, model_scan(x, exclusive, reverse, target)), (rows, length, shifts, kind)
 
 
-@pytest.mark.some(12)
+@pytest.mark.some(7)
 @pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("dtype", "result"),
@@ -1245,7 +1245,7 @@ SHAPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "busy", "capability"),
@@ -1768,6 +1768,7 @@ def test_blocks_that_look_back_along_columns(
             assert alike(found, model_column_scans(part, wide, exclusive, reverse)), (part.shape, target)
 
 
+@pytest.mark.some(4)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),

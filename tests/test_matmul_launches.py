@@ -142,7 +142,7 @@ COMPILED: dict[str, tuple[str, str, Operands, dict[str, str]]] = {
 }
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("factors", [False, True])
 @pytest.mark.parametrize("which", COMPILED)
 def test_products_by_wgmma_compile_and_their_mmas_are_not_serialized(which: str, factors: bool) -> None:
@@ -264,7 +264,7 @@ def test_what_is_not_tall() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.some(13)
+@pytest.mark.some(8)
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel.name == "mma"], ids=str)
 def test_products_by_mma_compile(kernel: Kernel) -> None:
     nvrtc_or_skip()

@@ -85,7 +85,7 @@ UNITS = [
 ]  # fmt: skip
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("share", range(_SHARES))
 def test_the_bits_are_those_of_the_plan_read_literally(share: int) -> None:
@@ -125,6 +125,7 @@ def test_the_bits_are_those_of_the_plan_read_literally(share: int) -> None:
         same(np.asarray(found).reshape(-1), codes, (share, case, unit, dtype, n, given))
 
 
+@pytest.mark.some(4)
 @pytest.mark.slow(1)
 @every_variant
 @every_dtype
@@ -234,6 +235,7 @@ def test_the_number_of_mmas_for_256_numbers() -> None:
     assert [round(each, 2) for each in wide.values()] == [1.0, 3.0, 3.0, 2.0]
 
 
+@pytest.mark.some(36)
 @pytest.mark.slow(2)
 @every_variant
 @pytest.mark.parametrize("unit", ["V100", "A100", "H100", "MI300"])

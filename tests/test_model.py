@@ -83,6 +83,7 @@ def _job(arguments: tuple[Instruction, int, int]) -> list[str]:
     return adversarial_products(*arguments)
 
 
+@pytest.mark.some(72)
 @pytest.mark.slow(3)
 @pytest.mark.parametrize("row", ROWS)
 def test_fast_model_equals_definition(row: Instruction, request: pytest.FixtureRequest) -> None:
@@ -120,7 +121,7 @@ def test_what_does_not_fit_the_words_is_not_narrow(changes: dict[str, Any]) -> N
     assert not is_narrow(replace(row, arithmetic=replace(row.arithmetic, **changes)))
 
 
-@pytest.mark.some(41)
+@pytest.mark.some(24)
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("row", NARROW)
 def test_narrow_sums_equal_wide_ones_across_tiles(row: Instruction, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +197,7 @@ def with_largest_sums(row: Instruction, a: Any, b: Any, c: Any) -> None:
     c[...] = special(row.output, 3.999)
 
 
-@pytest.mark.some(166)
+@pytest.mark.some(90)
 @pytest.mark.slow(4)
 @pytest.mark.parametrize("given", [with_tiny_c, with_zeros, with_nan_rows, with_largest_sums])
 @pytest.mark.parametrize("row", NARROW)
@@ -260,7 +261,7 @@ def random_sum(draw: random.Random, k: int) -> AlignedSum:
     )
 
 
-@pytest.mark.some(65)
+@pytest.mark.some(36)
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("family", [random_sum, random_chain])
 @pytest.mark.parametrize("seed", range(120))

@@ -133,6 +133,7 @@ def test_pytorch_gives_about_the_same(dtype: str) -> None:
     assert tcu.layer_norm(x[:0]).shape == (0, 3)
 
 
+@pytest.mark.some(2)
 @names
 def test_gradients(name: str) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
@@ -221,6 +222,7 @@ def test_weights_of_tensors_have_the_bits_of_numpy_and_not_a_number_has_one_code
             same(_on_gpu(*given, 1, target), torch.ops.tcu.scaled(*given, 1, target))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", ["rms_norm", "layer_norm"])
 def test_gradients_of_weights(name: str) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)

@@ -111,7 +111,7 @@ def check(x: np.ndarray, algorithm: str, unit: str, accumulator: str = "binary32
         assert same or (math.isnan(found) and math.isnan(expected)), f"{found!r}, by the paper {expected!r}"
 
 
-@pytest.mark.some(30)
+@pytest.mark.some(14)
 @pytest.mark.slow(2)
 @pytest.mark.parametrize(
     ("unit", "dtype"),

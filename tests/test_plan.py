@@ -142,6 +142,7 @@ def check_dot(x: Any, y: Any, block: int) -> None:
     assert info.bits == expected, f"{info.bits:#x}, not {expected:#x}"
 
 
+@pytest.mark.some(30)
 @pytest.mark.slow(5)
 @pytest.mark.parametrize(("dtype", "block", "n", "family"), DOT_CASES)
 def test_a_dot_product_has_the_bits_of_a_literal_reading(dtype, block: int, n: int, family: str) -> None:

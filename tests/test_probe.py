@@ -177,7 +177,7 @@ LATER = [
 ]  # fmt: skip
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(("unit", "given", "options", "expected"), LATER)
 def test_known_rows_of_later_units(unit, given, options, expected, probed) -> None:

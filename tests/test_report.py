@@ -237,6 +237,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.some(1)
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_a_report_that_is_stopped_goes_on_where_it_was(tmp_path: Path, sent: signal.Signals) -> None:

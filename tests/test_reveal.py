@@ -114,6 +114,7 @@ def rounded_twice(x: Any) -> Any:
 # Sums
 
 
+@pytest.mark.some(20)
 @pytest.mark.slow(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 9, 33, 127, 128, 129, 136, 1000, 4097])
@@ -125,7 +126,7 @@ def test_numpys_pairwise_sum(n: int, dtype: str) -> None:
         assert [node.inputs for node in step.nodes[:2]] == [tuple(range(0, 128, 8)), tuple(range(1, 128, 8))]
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", [20_000, 100_000])
@@ -225,6 +226,7 @@ def test_questions_that_tell_sums_apart_fit_every_kind(
     ]
 
 
+@pytest.mark.some(12)
 @pytest.mark.slow(4)
 @pytest.mark.parametrize("n", [1, 5, 33, 100, 1000])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
@@ -233,7 +235,7 @@ def test_pytorchs_sum(n: int, dtype: str) -> None:
     reproduced(tcu.reveal(torch.sum, n, dtype=getattr(torch, dtype), seed=0, outputs=300))
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(5)
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("n", [40, *(pytest.param(n, marks=pytest.mark.slow) for n in (300, 600))])
 @pytest.mark.parametrize(
@@ -247,7 +249,7 @@ def test_variants_of_our_own(variant: str, dtype: str, n: int) -> None:
         assert (row.fraction_bits, row.rounding) == (25, "RZ")
 
 
-@pytest.mark.some(60)
+@pytest.mark.some(32)
 @pytest.mark.slow(4)
 @pytest.mark.parametrize("seed", range(200))
 def test_random_trees(seed: int) -> None:

@@ -113,6 +113,7 @@ def quiet(function: Scan) -> Scan:
     return call
 
 
+@pytest.mark.some(7)
 @pytest.mark.slow(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 2, 3, 60, pytest.param(1000, marks=pytest.mark.slow)])
@@ -179,6 +180,7 @@ def test_exact_and_compensated_ones() -> None:
     assert {str(each) for each in operations(step)} == {"Kahan's sum in binary32"}
 
 
+@pytest.mark.some(14)
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("seed", range(30))
 def test_random_trees_for_every_result(seed: int) -> None:

@@ -98,7 +98,7 @@ def test_rows_have_the_bits_of_the_model(host: HostGpu, operation: Operation, dt
         assert alike(found, model(operation, x)), (length, gap, shift)
 
 
-@pytest.mark.some(12)
+@pytest.mark.some(7)
 @pytest.mark.slow(1)
 @operations
 @dtypes
@@ -108,7 +108,7 @@ def test_rows_of_a_block(host: HostGpu, operation: Operation, dtype: Any) -> Non
         assert alike(of_rows(host, operation, x, gap=gap, shift=shift), model(operation, x)), length
 
 
-@pytest.mark.some(12)
+@pytest.mark.some(7)
 @pytest.mark.slow(1)
 @operations
 @dtypes

@@ -186,6 +186,7 @@ def test_bfloat16_results_are_rounded_once() -> None:
 # Shorter plans.
 
 
+@pytest.mark.some(3)
 @pytest.mark.slow
 @every_dtype
 def test_the_shorter_plan_has_the_bits_of_the_full_one(dtype: Any) -> None:

@@ -95,7 +95,7 @@ def test_segments_of_every_length(host: HostGpu, dtype: Any, exclusive: bool, re
         assert alike(found, wanted(x, offsets, *options)), (kind, case)
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.slow
 @dtypes
 @orders

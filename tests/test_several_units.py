@@ -85,6 +85,7 @@ def test_four_units_divide_dense_products_by_four() -> None:
     assert four.tensor_cost == alone.tensor_cost / 4
 
 
+@pytest.mark.some(24)
 @pytest.mark.slow(4)
 @pytest.mark.parametrize("units", [2, 3, 100])
 @pytest.mark.parametrize(

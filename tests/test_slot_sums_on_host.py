@@ -81,7 +81,7 @@ def drawn(rng: Any, n: int, dtype: Any, kind: str) -> Any:
     return x
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.slow
 @dtypes
 @pytest.mark.parametrize("slots", [3, 3000])

@@ -111,6 +111,7 @@ def test_an_interrupted_run_measures_only_what_is_left(tmp_path: Path) -> None:
     assert result.rows == run(squares(), tmp_path / "other").rows
 
 
+@pytest.mark.some(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("done", [0, 1, 11])
 def test_a_killed_run_loses_at_most_one_point(tmp_path: Path, done: int) -> None:

@@ -49,7 +49,7 @@ def check_bound(x: np.ndarray, **options: object) -> None:
     assert error <= Fraction(bound), f"{options}: error {float(error):.3e} above the bound {bound:.3e}"
 
 
-@pytest.mark.some(192)
+@pytest.mark.some(90)
 @pytest.mark.slow(10)
 @pytest.mark.parametrize("family", FAMILIES)
 @every_pair(DTYPES)

@@ -83,6 +83,7 @@ def differing(row: Instruction, mine: Operands) -> list[str]:
     ]
 
 
+@pytest.mark.some(70)
 @pytest.mark.slow(12)
 @pytest.mark.parametrize("row", ROWS)
 def test_the_arrays_equal_the_definition_on_every_row(row: Instruction) -> None:

@@ -304,6 +304,7 @@ def arguments(name: str, x: Any) -> tuple[Any, ...]:
     return (x, x.detach().flip(0)) if takes_two(name) else (x,)
 
 
+@pytest.mark.some(20)
 @every_operation
 @every_dtype
 def test_opcheck(name: str, dtype: str) -> None:

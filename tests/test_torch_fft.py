@@ -188,6 +188,7 @@ def test_complex32_is_convolved_in_float32() -> None:
 # Derivatives
 
 
+@pytest.mark.some(14)
 @pytest.mark.parametrize("n", [None, 3, 7, 8])
 @pytest.mark.parametrize("name", ONE)
 def test_gradients_of_both_modes_and_second_ones_are_right(name: str, n: int | None) -> None:
@@ -243,6 +244,7 @@ FUNCTIONS: list[tuple[Any, Any]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize(("function", "dtype"), FUNCTIONS)
 def test_compiled_functions_have_the_same_bits(function: Any, dtype: Any) -> None:
     x = drawn((3, 10), dtype)

@@ -105,6 +105,7 @@ def test_tensors_and_axes_that_are_refused() -> None:
 # Gradients and transformations.
 
 
+@pytest.mark.some(14)
 @both
 @pytest.mark.parametrize("axis", AXES)
 @pytest.mark.parametrize("keepdims", [False, True])

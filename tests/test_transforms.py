@@ -117,6 +117,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.some(9)
 @pytest.mark.slow(1)
 @pytest.mark.parametrize(("fmt", "parts", "product", "m", "n", "batch"), CASES)
 def test_the_bits_are_those_of_the_steps(

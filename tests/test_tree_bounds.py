@@ -72,6 +72,7 @@ def test_products_rounded_to_binary32_and_added_in_binary64(n: int) -> None:
             check(plan, x, y)  # fmt: skip
 
 
+@pytest.mark.some(14)
 @pytest.mark.slow(2)
 @pytest.mark.parametrize("method", ["kahan", "neumaier"])
 @pytest.mark.parametrize("name", ["binary16", "bfloat16", "binary32"])

@@ -95,7 +95,7 @@ def lengths_of(variant: str, chain: int | None) -> list[int]:
     return [1, 15, 17, strip, strip + 1, 5 * strip - 3, 16 * strip + 7, 37 * strip + 11]
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @pytest.mark.slow
 @variants
 @dtypes

@@ -64,7 +64,7 @@ def literal(plan: Plan, x: Any, correction: float) -> float:
     return max(second - first * (first / len(d)), 0.0) / (len(d) - correction)
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.slow
 @every_dtype
 @pytest.mark.parametrize("block", [32, 96])
@@ -201,6 +201,7 @@ def test_options() -> None:
         tcu.var([1.0], block=33)
 
 
+@pytest.mark.some(3)
 @every_variance
 def test_chunks_of_a_dask_array_merge_exactly(name: str) -> None:
     da = pytest.importorskip("dask.array", reason="needs dask: pip install 'tcu[dask]'")

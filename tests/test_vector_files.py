@@ -361,6 +361,7 @@ def test_integer_extremes(h200: Vectors) -> None:
 # Verifying
 
 
+@pytest.mark.some(9)
 @pytest.mark.slow(2)
 @pytest.mark.parametrize("unit", CATALOGUE)
 def test_a_models_own_answers_have_no_difference(unit: str) -> None:

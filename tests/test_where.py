@@ -123,7 +123,7 @@ def test_masked_arrays_are_refused_beside_a_mask() -> None:
         tcu.sum(np.ma.masked_array(x, mask), where=mask)
 
 
-@pytest.mark.some(7)
+@pytest.mark.some(5)
 @every_reduction
 def test_tensors_have_the_same_and_gradients(operation: Any) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
