@@ -18,9 +18,8 @@ forms of 256 and 256N are one and the same list of steps.
 "paper-002" is, at every length, the algorithm that paper_002.json names, with
 that algorithm's bits: the fastest on an H200, within 2 %.  The table is the same for all units and machines, since
 another choice would be another result, except among the three forms that
-share their steps; ``benchmarks/paper_002.py`` measures and writes it anew.  ``tcu tune --paper-002`` measures another
-GPU's, beside which it prints this one and changes nothing.  How a GPU goes through the steps (rows of a block, loads
-in flight) changes no bits.
+share their steps; ``benchmarks/paper_002.py`` measures and writes it anew.  How a GPU goes through the steps (rows of a block, loads in
+flight) changes no bits.
 
 The paper's figures end with the warp.  What exceeds its chain is added up outside of
 the unit, in binary64: a third MMA would take the partial sums in 16 bits.
