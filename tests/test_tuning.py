@@ -831,6 +831,23 @@ def test_little_memory_takes_fewer_numbers_or_says_how_much(
         paper_002.measure()
 
 
+def test_kernels_of_all_lengths_are_few_and_take_the_whole_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paper_002, "call", lambda name: (1 << 40, 1 << 40))
+    machine = paper_002._Machine(Gpu(0, "Fake H200", H200), 1 << 30)
+    lengths = paper_002.lengths_of(machine.count)
+    asked = [(name, length) for length in lengths for name in ALGORITHMS]
+    recipes = {each: machine._recipe(*each) for each in asked}
+    for (_, length), recipe in recipes.items():
+        (kernel,) = recipe.kernels
+        assert (kernel.problem.rows, kernel.problem.length) == (machine.count // length, length)
+        assert (kernel.problem.stride, kernel.problem.x.n) == (length, machine.count)
+        assert (kernel.macros["LAYOUT"], kernel.problem.divisor) == ("ALIGNED", 1)
+    compiled = [recipes[each].kernels[0].macros for each in machine.kernels(lengths)]
+    assert len(compiled) < 30
+    for recipe in recipes.values():
+        assert compiled.count(recipe.kernels[0].macros) == 1
+
+
 def test_the_table_without_a_gpu_or_a_folder(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
