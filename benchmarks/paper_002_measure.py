@@ -24,6 +24,7 @@ import torch
 from gpu_energy import EnergyMeter
 
 import tcu
+from tcu.calibration.paper_002 import COUNT, QUICK_COUNT, lengths_of
 from tcu.formats import get_format
 from tcu.plan import plan_error_bound
 from tcu.plan.segmented import ALGORITHMS, best_algorithm
@@ -33,10 +34,8 @@ from tcu.study.gpu.peers import READ, READ_SHAPES, CubCall, read_alone
 from tcu.study.gpu.timing import Clock, CudaClock, WallClock
 from tcu.units import get_unit
 
-COUNT, QUICK, DRY = 1 << 30, 1 << 26, 1 << 16
-"""Numbers in all; the paper's figure has the first."""
-SHORTEST = 4
-"""The shortest segment's binary logarithm, as in the figure."""
+DRY = 1 << 16
+"""Numbers in all, without a GPU."""
 SECONDS = 0.05
 """For each call that takes part in a row of turns."""
 ENERGY = (1 << 4, 1 << 8, 1 << 20)
@@ -76,16 +75,15 @@ def measure(quick: bool, cccl: Path | None, dry_run: bool) -> Path:
         versions["CCCL"] = found.version
         peers, readers = _built(found)
         who += peers
-    count = DRY if dry_run else QUICK if quick else COUNT
+    count = DRY if dry_run else QUICK_COUNT if quick else COUNT
     x = random_array("normal", count, "float16", "cpu" if dry_run else "cuda")
-    powers = range(SHORTEST, count.bit_length(), 2 if quick else 1)
     figures: dict[str, Any] = {"count": count, "rows": [], "energy": []}
     name = "paper-002-dry-run" if dry_run else "paper-002"
     print(f"built after {time.perf_counter() - began:.0f} s", flush=True)
     read = _fastest(readers, x, clock)
-    for power in powers:
-        figures["rows"] += row(x.view(-1, 1 << power), who, read, clock)
-        print(f"segments of 2^{power} after {time.perf_counter() - began:.0f} s", flush=True)
+    for length in lengths_of(count, quick):
+        figures["rows"] += row(x.view(-1, length), who, read, clock)
+        print(f"segments of {length:,} after {time.perf_counter() - began:.0f} s", flush=True)
         record.save(name, figures, versions)  # what is done stays, whatever happens later
     if not dry_run:
         figures["energy"] = [one for length in ENERGY for one in energy(x.view(-1, length), who, read, clock)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from fractions import Fraction
-from importlib import resources
+from importlib import import_module, resources
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from test_gpu_rows import check as check_on_gpu
 from test_gpu_sums import to_gpu
 
 import tcu
+from tcu.calibration.paper_002 import choose
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats import Number, decode, encode, format_of, get_format
 from tcu.gpu import Gpu, UnsupportedInstructionError, segmented
@@ -321,6 +322,18 @@ def test_the_choice_is_a_table_of_ascending_lengths_and_says_what_it_rests_on() 
         assert best_algorithm(most) == name
         assert best_algorithm(most + 1) == other
         assert following is None or following > most
+
+
+def test_the_table_is_chosen_from_the_stored_times_by_the_one_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``tcu tune --paper-002`` has the same rule; tests/test_tuning.py has its cases."""
+    monkeypatch.syspath_prepend(str(RESULTS.parent))
+    benchmark, table = import_module("paper_002_choose"), tmp_path / "table.json"
+    monkeypatch.setattr(benchmark, "TABLE", table)
+    assert benchmark.choose(RESULTS / "paper-002.json") == table
+    assert table.read_text() == resources.files("tcu.plan").joinpath("paper_002.json").read_text()
+    assert benchmark.chosen is choose
 
 
 # Errors.

@@ -6,14 +6,21 @@ Without a row a formula fills a multiprocessor.  The search takes a new
 configuration only where it is faster beyond doubt, and reports two that
 return different bits (one is planted here).  What it asks of the driver is
 played by a clock that knows how long each launch takes.
+
+The table of paper 002's algorithms, measured anew: each length has the first
+that is within 2 % of the fastest, wrong sums of every kind are reported, and
+nothing that is found changes what variant="paper-002" stands for.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,10 +30,11 @@ import pytest
 from gpu_support import gpu_or_skip, unit_or_skip
 
 import tcu.gpu.tune as search
+from tcu.calibration import paper_002
 from tcu.cli import main
 from tcu.errors import DataFileError, ParameterError
 from tcu.formats import get_format
-from tcu.gpu import Gpu, TuningError, TuningWarning, device, tuning
+from tcu.gpu import Gpu, NoGpuError, TuningError, TuningWarning, device, tuning, turns
 from tcu.gpu.configs import MEASURED, SIZES, ShortSegmentsConfig
 from tcu.gpu.tune import Case, Choice, Tuning, choose
 from tcu.gpu.tuning import (
@@ -41,7 +49,9 @@ from tcu.gpu.tuning import (
     save_row,
     sum_config,
 )
-from tcu.plan import make_dot_plan, make_plan
+from tcu.model.rows import execute_rows
+from tcu.plan import Plan, make_dot_plan, make_plan
+from tcu.plan.segmented import ALGORITHMS, best_algorithm
 from tcu.units import get_unit
 
 H200 = (9, 0)
@@ -423,10 +433,10 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
         ),
         CUstream_flags=SimpleNamespace(CU_STREAM_NON_BLOCKING=1),
     )
-    monkeypatch.setattr(search, "call", fake.call)
-    monkeypatch.setattr(search, "cuda_module", lambda name: names)
-    monkeypatch.setattr(device, "call", fake.call)
-    monkeypatch.setattr(device, "cuda_module", lambda name: names)
+    for module in (search, turns, device):
+        monkeypatch.setattr(module, "call", fake.call)
+    for module in (turns, device):
+        monkeypatch.setattr(module, "cuda_module", lambda name: names)
     monkeypatch.setattr(search, "find_gpu", lambda ordinal: Gpu(ordinal, "Fake GPU", H200))
     monkeypatch.setattr(search, "current", lambda gpu: warnings.catch_warnings())
     monkeypatch.setattr(search, "read", lambda address, size: fake.result)
@@ -563,8 +573,6 @@ def test_the_command_refuses_a_file_of_another_kind(
 def test_the_command_without_a_gpu(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, own: Path
 ) -> None:
-    from tcu.gpu import NoGpuError
-
     def none(ordinal: int) -> Gpu:
         raise NoGpuError("no NVIDIA driver on this machine: install NVIDIA's driver")
 
@@ -575,7 +583,303 @@ def test_the_command_without_a_gpu(
     assert not own.exists()
 
 
+# The algorithms of paper 002: --paper-002
+
+FIRST, SECOND, THIRD, LAST = ALGORITHMS
+
+
+def alike(**others: float) -> dict[str, float]:
+    """Seconds by algorithm: one of each, but for those that are given, by what follows "reduction-"."""
+    return dict.fromkeys(ALGORITHMS, 1.0) | {f"reduction-{name[1:]}": each for name, each in others.items()}
+
+
+def test_the_first_within_2_percent_of_the_fastest_is_chosen() -> None:
+    assert paper_002.fastest(alike()) == FIRST
+    assert paper_002.fastest(alike(_16=1.0199)) == FIRST
+    assert paper_002.fastest(alike(_16=1.0201)) == SECOND
+    assert paper_002.fastest(alike(_16=2.0, _256=1.01, _256n=0.985)) == THIRD
+    assert paper_002.fastest(alike(_16=0.5)) == FIRST
+    assert paper_002.fastest({**alike(), LAST: 0.5}) == LAST
+
+
+def test_a_table_has_one_row_for_neighbours_that_are_alike_and_no_end() -> None:
+    slow = alike(_16=2.0)
+    seconds = {64: slow, 16: alike(), 32: alike(), 128: slow, 256: alike(), 512: alike(_16=2.0, _256=2.0)}
+    assert paper_002.choose(seconds) == ((32, FIRST), (128, SECOND), (256, FIRST), (None, THIRD))
+    assert paper_002.choose({16: alike(), 32: alike()}) == ((None, FIRST),)
+    assert paper_002.choose({16: slow}) == ((None, SECOND),)
+
+
+def test_lengths_are_those_of_the_paper_s_figure() -> None:
+    assert paper_002.lengths_of(paper_002.COUNT) == [1 << power for power in range(4, 31)]
+    assert paper_002.lengths_of(paper_002.QUICK_COUNT, quick=True) == [
+        1 << power for power in range(4, 27, 2)
+    ]
+
+
+class AlgorithmsDriver(FakeDriver):
+    """A GPU that sums 2^10 numbers, which repeat after 2^7, by the model; from 64 on reduction-256n is the fastest."""
+
+    free = 1 << 40
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.launched: dict[tuple[str, int], bytes] = {}
+        self.spoil: Callable[[np.ndarray, str, int], Any] = lambda sums, algorithm, length: None
+
+    def cuMemGetInfo(self) -> tuple[int, int]:
+        return self.free, self.free
+
+    def cuMemcpyHtoD(self, address: int, host: int, size: int) -> None:
+        super().cuMemcpyHtoD(address, host, size)
+        self.numbers = np.frombuffer(ctypes.string_at(host, size), np.float16)
+
+    def start(self, plan: Plan, rows: int) -> None:
+        faster = plan.n >= 64 and plan.variant == THIRD
+        self.now += 0.9e-5 if faster else 1e-5 + 1e-7 * ALGORITHMS.index(plan.variant)
+        asked = plan.variant, plan.n
+        if asked not in self.launched:
+            whole = np.tile(self.numbers, rows * plan.n // len(self.numbers)).reshape(rows, plan.n)
+            sums = execute_rows(plan, whole, get_unit("H200")).astype(np.float32)
+            self.spoil(sums, *asked)
+            self.launched[asked] = sums.tobytes()
+        self.result = self.launched[asked]
+
+
+@pytest.fixture
+def algorithms(monkeypatch: pytest.MonkeyPatch) -> AlgorithmsDriver:
+    fake = AlgorithmsDriver()
+
+    class Launch:
+        def __init__(self, recipe: Any, gpu: Gpu) -> None:
+            self.plan, self.rows = recipe.plan, recipe.rows
+
+        def start(self, x: int, other: int, out: int, stream: int) -> None:
+            assert (fake.alive[x], fake.alive[out], stream) == (2 * paper_002.COUNT, paper_002.COUNT // 4, 7)
+            fake.start(self.plan, self.rows)
+
+    def recipe(plan: Plan, x: Any, layout: str, rows: int, stride: int, *rest: Any) -> Any:
+        assert (x.n, layout, stride, rows * plan.n) == (paper_002.COUNT, "ALIGNED", plan.n, x.n)
+        kernel = SimpleNamespace(macros={"ALGORITHM": plan.variant})
+        return SimpleNamespace(kernels=[kernel], plan=plan, rows=rows)
+
+    names = SimpleNamespace(CUstream_flags=SimpleNamespace(CU_STREAM_NON_BLOCKING=1))
+    for module in (paper_002, turns):
+        monkeypatch.setattr(module, "call", fake.call)
+    monkeypatch.setattr(turns, "cuda_module", lambda name: names)
+    monkeypatch.setattr(paper_002, "find_gpu", lambda ordinal: Gpu(ordinal, "Fake H200", H200))
+    monkeypatch.setattr(paper_002, "current", lambda gpu: warnings.catch_warnings())
+    monkeypatch.setattr(paper_002, "read", lambda address, size: fake.result)
+    monkeypatch.setattr(paper_002, "segmented_recipe", recipe)
+    monkeypatch.setattr(paper_002, "Launch", Launch)
+    for name, value in (("COUNT", 1 << 10), ("QUICK_COUNT", 1 << 10), ("PERIOD", 1 << 7)):
+        monkeypatch.setattr(paper_002, name, value)
+    return fake
+
+
+def test_every_algorithm_is_measured_at_every_length(algorithms: AlgorithmsDriver) -> None:
+    told: list[tuple[int, int]] = []
+    found = paper_002.measure(progress=lambda *step: told.append(step))
+    assert algorithms.alive == {}
+    assert set(algorithms.launched) == {(name, 1 << power) for name in ALGORITHMS for power in range(4, 11)}
+    assert found.count == 1 << 10
+    assert found.table == ((32, FIRST), (None, THIRD))
+    assert found.times[16] == pytest.approx({name: 1e-5 + 1e-7 * i for i, name in enumerate(ALGORITHMS)})
+    assert found.times[1024][THIRD] == pytest.approx(0.9e-5)
+    assert told == [(done, 4 + 7) for done in range(1, 12)], (
+        "four kernels are compiled, seven lengths measured"
+    )
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_command_prints_both_tables_and_stores_nothing(
+    algorithms: AlgorithmsDriver, own: Path, columns: int, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("COLUMNS", str(columns))
+    before = [best_algorithm(1 << power) for power in range(31)]
+    code, out, err = run(capsys, "--paper-002")
+    assert (code, err) == (0, "")
+    assert "Fake H200, compute capability 9.0: 1,024 numbers" in out
+    rows = [line.split() for line in out.splitlines() if "reduction-" in line and "variant" not in line]
+    assert [row[:2] for row in rows] == [
+        [f"{1 << power:,}", FIRST if power < 6 else THIRD] for power in range(4, 11)
+    ]
+    assert rows[0][3:] == [FIRST, "–"]
+    assert rows[-1][3:] == [FIRST, "+11.1", "%"]
+    words = " ".join(out.split())
+    assert "the first algorithm within 2 % of the fastest: at 5 of 7 lengths another one" in words
+    assert 'variant="paper-002" keeps the built-in table on every GPU, for its bits depend on it.' in words
+    assert 'name the algorithm: variant="reduction-256n" for segments of 64.' in words
+    assert max(map(len, out.splitlines())) <= columns
+    assert "…" not in out
+    assert "Stored" not in out
+    assert not own.parent.exists()
+    assert [best_algorithm(1 << power) for power in range(31)] == before
+
+
+def test_long_names_of_algorithms_are_folded_and_not_cut(
+    algorithms: AlgorithmsDriver, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("tcu.cli.tuning.fastest", lambda times: LAST)
+    monkeypatch.setattr("tcu.cli.tuning.best_algorithm", lambda n: LAST)
+    code, out, _ = run(capsys, "--paper-002")
+    assert code == 0
+    assert "at 0 of 7 lengths" in " ".join(out.split())
+    assert "name the algorithm" not in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "…" not in out
+
+
+def test_the_table_is_written_as_the_built_in_one_is(
+    algorithms: AlgorithmsDriver, own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "table.json"
+    code, out, err = run(capsys, "--paper-002", "--quick", "--json", "--output", str(file))
+    assert (code, err) == (0, "")
+    table, document = json.loads(file.read_text()), json.loads(out)
+    assert table == {
+        "source": f"tcu tune --paper-002 --quick on Fake H200, {date.today().isoformat()}",
+        "choice": [{"up_to": 16, "algorithm": FIRST}, {"up_to": None, "algorithm": THIRD}],
+    }
+    assert table == {name: document[name] for name in table}
+    assert (document["file"], document["numbers"], document["gpu"]) == (str(file), 1 << 10, "Fake H200")
+    assert [one["length"] for one in document["lengths"]] == [16, 64, 256, 1024], "every other length"
+    assert document["lengths"][0]["chosen"] == document["lengths"][0]["built_in"] == FIRST
+    assert document["lengths"][-1]["seconds"][THIRD] == pytest.approx(0.9e-5)
+    assert not own.exists()
+    code, out, _ = run(capsys, "--paper-002", "--output", str(file))
+    assert code == 0
+    assert "Stored in" in out
+    assert json.loads(file.read_text())["source"].startswith("tcu tune --paper-002 on Fake H200")
+
+
+def one_ulp(at: int, algorithm: str, length: int) -> Callable[[np.ndarray, str, int], None]:
+    """Spoils one sum of that algorithm and length, and all like it unless it is beyond the first 2^7 numbers."""
+
+    def spoil(sums: np.ndarray, name: str, n: int) -> None:
+        if (name, n) == (algorithm, length):
+            wrong = sums[at:] if at * n >= 1 << 7 else sums[at :: max(1, (1 << 7) // n)]
+            wrong[...] = np.nextafter(wrong, np.float32(np.inf))
+
+    return spoil
+
+
+def far_off(sums: np.ndarray, name: str, n: int) -> None:
+    if n == 1 << 9:
+        sums += 1
+
+
+WRONG = {
+    "model": (
+        one_ulp(3, SECOND, 16),
+        rf"{SECOND}, segments of 16: the sum of segment 3 is .*, the model of H200 on the CPU returns ",
+    ),
+    "repeated": (
+        one_ulp(9, LAST, 16),
+        rf"{LAST}, segments of 16: segments of the same numbers have sums of different bits",
+    ),
+    "long": (
+        one_ulp(1, FIRST, 512),
+        rf"{FIRST}, segments of 512: segments of the same numbers have sums of different bits",
+    ),
+    "bound": (far_off, rf"{FIRST}, segments of 512: a sum errs by .*, the proved bound is "),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_wrong_sums_are_reported_and_no_table_is_written(
+    algorithms: AlgorithmsDriver, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    algorithms.spoil, message = WRONG[kind]
+    file = tmp_path / "table.json"
+    code, out, err = run(capsys, "--paper-002", "--output", str(file))
+    assert (code, out) == (2, "")
+    assert re.search(message, err)
+    assert err.endswith(": please report it; no table was written\n")
+    assert not file.exists()
+    assert algorithms.alive == {}
+
+
+def test_of_a_gpu_that_the_catalogue_does_not_have_the_bound_is_asked_alone(
+    algorithms: AlgorithmsDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paper_002, "find_gpu", lambda ordinal: Gpu(ordinal, "Fake GPU", (15, 0)))
+    algorithms.spoil = one_ulp(3, SECOND, 16)
+    assert paper_002.measure().table == ((32, FIRST), (None, THIRD))
+    algorithms.launched.clear()
+    algorithms.spoil = far_off
+    with pytest.raises(TuningError, match="a sum errs by"):
+        paper_002.measure()
+
+
+def test_little_memory_takes_fewer_numbers_or_says_how_much(
+    algorithms: AlgorithmsDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paper_002, "COUNT", 1 << 30)
+    monkeypatch.setattr(paper_002, "QUICK_COUNT", 1 << 26)
+    gpu = Gpu(0, "Fake H200", H200)
+    for free, count in ((141 << 30, 1 << 30), (16 << 30, 1 << 30), (4 << 30, 1 << 29), (1 << 30, 1 << 26)):
+        algorithms.free = free
+        assert paper_002._Machine(gpu, 1 << 30).count == count
+    algorithms.free = 300 << 20
+    with pytest.raises(
+        TuningError,
+        match=r"Fake H200 has 315 MB of memory free, the measurement needs 419 MB: end other programs on it",
+    ):
+        paper_002.measure()
+
+
+def test_kernels_of_all_lengths_are_few_and_take_the_whole_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paper_002, "call", lambda name: (1 << 40, 1 << 40))
+    machine = paper_002._Machine(Gpu(0, "Fake H200", H200), 1 << 30)
+    lengths = paper_002.lengths_of(machine.count)
+    asked = [(name, length) for length in lengths for name in ALGORITHMS]
+    recipes = {each: machine._recipe(*each) for each in asked}
+    for (_, length), recipe in recipes.items():
+        (kernel,) = recipe.kernels
+        assert (kernel.problem.rows, kernel.problem.length) == (machine.count // length, length)
+        assert (kernel.problem.stride, kernel.problem.x.n) == (length, machine.count)
+        assert (kernel.macros["LAYOUT"], kernel.problem.divisor) == ("ALIGNED", 1)
+    compiled = [recipes[each].kernels[0].macros for each in machine.kernels(lengths)]
+    assert len(compiled) < 30
+    for recipe in recipes.values():
+        assert compiled.count(recipe.kernels[0].macros) == 1
+
+
+def test_the_table_without_a_gpu_or_a_folder(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def none(ordinal: int) -> Gpu:
+        raise NoGpuError("no NVIDIA driver on this machine: install NVIDIA's driver")
+
+    monkeypatch.setattr(paper_002, "find_gpu", none)
+    code, out, err = run(capsys, "--paper-002")
+    assert (code, out) == (2, "")
+    assert err == "error: no NVIDIA driver on this machine: install NVIDIA's driver\n"
+    code, _, err = run(capsys, "--paper-002", "--output", str(tmp_path / "none" / "table.json"))
+    assert code == 2
+    assert "there is no folder" in err
+
+
 # On a GPU
+
+
+@pytest.mark.gpu
+def test_the_algorithms_of_paper_002_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = gpu_or_skip()
+    unit_or_skip(gpu)
+    monkeypatch.setattr(paper_002, "QUICK_COUNT", 1 << 24)
+    found = paper_002.measure(gpu.ordinal, quick=True)
+    assert list(found.times) == paper_002.lengths_of(1 << 24, quick=True)
+    for length, times in found.times.items():
+        assert set(times) == set(ALGORITHMS)
+        for seconds in times.values():
+            assert 1e10 < 2 * found.count / seconds < 1e14, (length, times)
+    assert found.table == paper_002.choose(found.times)
+    assert found.table[-1][0] is None
+    assert gpu.name in found.source
 
 
 @pytest.mark.gpu

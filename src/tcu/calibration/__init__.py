@@ -1,4 +1,4 @@
-"""Machines fitted to real hardware, and how well they predict it."""
+"""Machines fitted to real hardware, and how well they predict it; which algorithms are fastest on it."""
 
 from tcu.calibration.calibrate import Calibration as Calibration
 from tcu.calibration.calibrate import Prediction as Prediction

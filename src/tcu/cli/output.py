@@ -109,7 +109,7 @@ def short(value: float) -> str:
 
 
 def write_page(path: Path, text: str) -> None:
-    """An HTML or SVG file; raises DataFileError where it cannot be written."""
+    """A file of text, such as HTML, SVG or JSON; raises DataFileError where it cannot be written."""
     try:
         path.write_text(text, encoding="utf-8", errors="xmlcharrefreplace")
     except OSError as error:

@@ -44,7 +44,7 @@ class UnsupportedInstructionError(GpuError):
 
 
 class TuningError(GpuError):
-    """The search for launch configurations cannot go on, or two of them return different bits."""
+    """A measurement by ``tcu tune`` cannot go on, or what it measures returns other bits than it must."""
 
 
 class TuningWarning(UserWarning):

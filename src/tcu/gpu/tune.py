@@ -11,11 +11,10 @@ match's spread.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
@@ -30,7 +29,6 @@ from tcu.gpu.compiler import compiler_version
 from tcu.gpu.configs import MEASURED
 from tcu.gpu.device import Gpu, attribute_of, call, current, find_gpu, read
 from tcu.gpu.errors import TuningError
-from tcu.gpu.imports import cuda_module
 from tcu.gpu.launch import Launch
 from tcu.gpu.sums import exact_recipe, sum_recipe
 from tcu.gpu.tuning import (
@@ -46,10 +44,11 @@ from tcu.gpu.tuning import (
     exact_config,
     sum_config,
 )
+from tcu.gpu.turns import SCRATCH_BYTES, Turns, memory
 from tcu.plan import Plan, make_dot_plan, make_plan
 from tcu.version import __version__
 
-__all__ = ["Case", "Choice", "Machine", "Tuning", "choose", "tune"]
+__all__ = ["Case", "Choice", "Machine", "Progress", "Tuning", "choose", "prepared", "tune"]
 
 LEAST_GAIN = 0.005
 """What a new configuration must win, whatever the spread."""
@@ -59,14 +58,8 @@ TINY_BYTES = 2 << 20
 SMALL_BYTES = 32 << 20
 LARGE_BYTES = 2 << 30
 QUICK_LARGE_BYTES = 256 << 20
-_SCRATCH_BYTES = 256 << 20
-_IN_A_ROW = (2, 16)
-"""Fewest and most launches between two events."""
-_BYTES_IN_A_ROW = 512 << 20
 _PIECE = (1 << 20) - 8
 """Numbers drawn on the host; no part of an array that a dot product multiplies by itself."""
-_MOST_FILLS = 256
-"""The driver's queue takes 1024 launches before the host must wait."""
 _COMPILERS = 16
 
 Progress = Callable[[int, int], None]
@@ -186,22 +179,27 @@ def search(
     rounds, match = (QUICK_ROUNDS, QUICK_MATCH_ROUNDS) if quick else (ROUNDS, MATCH_ROUNDS)
     total = len(unlike) + sum(map(len, tried.values()))
     done = 0
-    with ThreadPoolExecutor(
-        min(_COMPILERS, os.cpu_count() or 1)
-    ) as pool:  # NVRTC works without Python's lock
-        try:
-            for _ in pool.map(lambda job: machine.prepare(*job), unlike.values()):
-                done += 1
-                progress(done, total)
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    for _ in prepared(machine.prepare, unlike.values()):
+        done += 1
+        progress(done, total)
     choices = []
     for case, configs in tried.items():
         choices.append(choose(case, machine, configs, rounds, match))
         done += len(configs)
         progress(done, total)
     return choices
+
+
+def prepared(prepare: Callable[..., None], jobs: Iterable[tuple[Any, ...]]) -> Iterator[None]:
+    """Calls ``prepare``, which compiles, for every job, several at a time; one item for each that is done."""
+    with ThreadPoolExecutor(
+        min(_COMPILERS, os.cpu_count() or 1)
+    ) as pool:  # NVRTC works without Python's lock
+        try:
+            yield from pool.map(lambda job: prepare(*job), jobs)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def tune(
@@ -228,11 +226,7 @@ def tune(
 
 
 class _GpuMachine:
-    """The current GPU, on a stream of its own, with memory for the arrays.
-
-    Launches are timed by events, several in a row between two, queued behind
-    fills of memory that take longer than the host needs to queue a round.
-    """
+    """The current GPU, on a stream of its own, with memory for the arrays."""
 
     def __init__(self, gpu: Gpu, large: int) -> None:
         self.threads = attribute_of(gpu.ordinal, "MAX_THREADS_PER_MULTIPROCESSOR")
@@ -252,15 +246,11 @@ class _GpuMachine:
 
     def __enter__(self) -> _GpuMachine:
         with contextlib.ExitStack() as stack:
-            self._data = self._memory(stack, self._large)
+            self._data = memory(stack, self._large)
             # Not a part of the other: 32 MiB out of 2 GiB were in L2 less often than 32 MiB of their own.
-            self._near = self._memory(stack, self._small)
-            self._scratch = self._memory(stack, min(self._large, _SCRATCH_BYTES))
-            self._out = self._memory(stack, 8)
-            flag = cuda_module("cuda.bindings.driver").CUstream_flags.CU_STREAM_NON_BLOCKING
-            self._stream = int(call("cuStreamCreate", flag))
-            stack.callback(call, "cuStreamDestroy", self._stream)
-            stack.callback(call, "cuCtxSynchronize")
+            self._near = memory(stack, self._small)
+            self._out = memory(stack, 8)
+            self._turns = Turns(stack, min(self._large, SCRATCH_BYTES))
             self._resources = stack.pop_all()
         return self
 
@@ -268,11 +258,6 @@ class _GpuMachine:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         self._resources.close()
-
-    def _memory(self, stack: contextlib.ExitStack, size: int) -> int:
-        address = int(call("cuMemAlloc", size))
-        stack.callback(call, "cuMemFree", address)
-        return address
 
     def cases(self) -> Iterator[Case]:
         """Of all elements; an element's follow one another."""
@@ -304,7 +289,7 @@ class _GpuMachine:
         return found
 
     def _new_launch(self, case: Case, config: Config) -> Callable[[], None]:
-        x, out, stream = self._data if case.size == "large" else self._near, self._out, self._stream
+        x, out, stream = self._data if case.size == "large" else self._near, self._out, self._turns.stream
         target = get_format("binary64")  # shows every bit of the sum
         if isinstance(config, ExactConfig):
             recipe = exact_recipe(case.n, case.format, "ALIGNED", target, self._gpu, config)
@@ -319,9 +304,9 @@ class _GpuMachine:
         self._hold(case.element)
         found = []
         for config in configs:
-            call("cuMemsetD8Async", self._out, 0xA5, 8, self._stream)
+            call("cuMemsetD8Async", self._out, 0xA5, 8, self._turns.stream)
             self._launch(case, config)()
-            call("cuStreamSynchronize", self._stream)
+            self._turns.wait()
             found.append(read(self._out, 8)[::-1])  # in the order in which numbers are written
         return found
 
@@ -330,64 +315,10 @@ class _GpuMachine:
         if self._holds == element:
             return
         numbers = np.random.default_rng(0).standard_normal(_PIECE).astype(get_format(element).dtype)
-        filled = min(numbers.nbytes, self._large)
-        call("cuMemcpyHtoD", self._data, numbers.ctypes.data, filled)
-        call("cuCtxSynchronize")  # the copy may be under way still, and our stream does not wait for it
-        while filled < self._large:
-            more = min(filled, self._large - filled)
-            call("cuMemcpyDtoDAsync", self._data + filled, self._data, more, self._stream)
-            call("cuStreamSynchronize", self._stream)
-            filled += more
-        call("cuMemcpyDtoDAsync", self._near, self._data, self._small, self._stream)
-        call("cuStreamSynchronize", self._stream)
+        self._turns.fill(self._data, self._large, numbers)
+        self._turns.copy(self._near, self._data, self._small)
         self._holds = element
 
     def times(self, case: Case, configs: Sequence[Config], rounds: int) -> list[list[float]]:
         self._hold(case.element)
-        launches = [self._launch(case, config) for config in configs]
-        fewest, most = _IN_A_ROW
-        count = max(fewest, min(most, _BYTES_IN_A_ROW // case.nbytes))
-        with contextlib.ExitStack() as stack:
-            events = [(_event(stack), _event(stack)) for _ in range(len(launches) + 1)]
-            self._round(launches, events, count, 0)
-            start = time.perf_counter()
-            self._round(launches, events, count, 1, wait=False)
-            queueing = time.perf_counter() - start
-            call("cuStreamSynchronize", self._stream)
-            fill = max(_elapsed(*events[-1]), 1e-6)
-            fills = min(_MOST_FILLS, math.ceil(1.5 * queueing / fill))
-            taken = []
-            for _ in range(rounds):
-                self._round(launches, events, count, fills)
-                taken.append([_elapsed(*pair) / count for pair in events[:-1]])
-        return taken
-
-    def _round(
-        self, launches: Sequence[Callable[[], None]], events: Sequence[tuple[Any, Any]], count: int, fills: int,
-        *, wait: bool = True,
-    ) -> None:  # fmt: skip
-        """Each launch ``count`` times in a row between its two events; the last two are the fills'."""
-        begin, end = events[-1]
-        call("cuEventRecord", begin, self._stream)
-        for _ in range(fills):
-            call("cuMemsetD8Async", self._scratch, 0, min(self._large, _SCRATCH_BYTES), self._stream)
-        call("cuEventRecord", end, self._stream)
-        launches[0]()  # the fills have taken the data's place in L2
-        for launch, (begin, end) in zip(launches, events, strict=False):
-            launch()  # the kernel's instructions come to the multiprocessors
-            call("cuEventRecord", begin, self._stream)
-            for _ in range(count):
-                launch()
-            call("cuEventRecord", end, self._stream)
-        if wait:
-            call("cuStreamSynchronize", self._stream)
-
-
-def _event(stack: contextlib.ExitStack) -> Any:
-    event = call("cuEventCreate", 0)
-    stack.callback(call, "cuEventDestroy", event)
-    return event
-
-
-def _elapsed(begin: Any, end: Any) -> float:
-    return float(call("cuEventElapsedTime", begin, end)) * 1e-3
+        return self._turns.times([self._launch(case, config) for config in configs], case.nbytes, rounds)

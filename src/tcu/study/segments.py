@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tcu.calibration.paper_002 import TIE
 from tcu.plan.segmented import ALGORITHMS, best_algorithm
 from tcu.study.sources import kernels_of
 from tcu.study.study import Figure, Line, Rows, Shown, Source, Study, Table, Verdict, series_of
@@ -16,8 +17,6 @@ SELECTED = "paper-002"
 _PART = "part"
 _MANY = 1024
 """Segments; a GPU has fewer multiprocessors."""
-_TIE = 0.02
-"""Slower by less is as fast."""
 
 
 def _rows(document: Any) -> Rows:
@@ -138,11 +137,11 @@ def _selected(rows: Rows) -> list[Verdict]:
             continue
         used += four
         over[n] = named["median"] / min(float(row["median"]) for row in four)
-        if SELECTED in own and abs(own[SELECTED]["median"] / named["median"] - 1) > _TIE:
+        if SELECTED in own and abs(own[SELECTED]["median"] / named["median"] - 1) > TIE:
             stale[n] = own[SELECTED]["median"] / named["median"]
     if not over:
         return []
-    slow = [n for n, ratio in over.items() if ratio > 1 + _TIE]
+    slow = [n for n, ratio in over.items() if ratio > 1 + TIE]
     worst = max(over, key=lambda n: over[n])
     older = (
         f" The row of {SELECTED} itself was measured under an older table: at {len(stale)} lengths it is another's, up to "
@@ -152,10 +151,10 @@ def _selected(rows: Rows) -> list[Verdict]:
     )
     return [Verdict.of(
         "tcu, after paper 002", 'variant="paper-002" is the fastest of the four algorithms at every length.',
-        f"The algorithm that it stands for is more than {_TIE:.0%} slower than the fastest at {len(slow)} of {len(over)} lengths, "
+        f"The algorithm that it stands for is more than {TIE:.0%} slower than the fastest at {len(slow)} of {len(over)} lengths, "
         f"{over[worst]:.2f} times as slow at segments of {worst:,}.{older}", not slow,
         "the table that it goes by was chosen from other rows, and another one would give other bits",
-        check=f"at no length more than {_TIE:.0%} slower", rows=used, fields=("median",),
+        check=f"at no length more than {TIE:.0%} slower", rows=used, fields=("median",),
     )]  # fmt: skip
 
 
