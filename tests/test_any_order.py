@@ -74,7 +74,7 @@ def kinds() -> dict[str, Array]:
     }
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ATOMIC)
 @pytest.mark.parametrize("kind", kinds())
 def test_the_bound_holds_for_every_order(kind: str, variant: str) -> None:

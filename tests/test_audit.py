@@ -199,6 +199,7 @@ def test_which_nan_a_tree_leaves_open() -> None:
     assert tcu.audit(product, a, b, plan).passed
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 def test_sums_of_rows(dtype: str) -> None:
     x = numbers((3, 7, 300), dtype)
@@ -233,6 +234,7 @@ def test_running_sums_of_one_number() -> None:
         tcu.audit(x[..., 0], x, plan=plan)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("variant", ["short-chain", "single-pass", "warp-shuffle"])
 def test_sums_by_tcu(variant: str) -> None:
     x = numbers((50, 1000), HALF)

@@ -310,7 +310,7 @@ def test_the_definition_is_the_rules_in_rational_arithmetic(family: type) -> Non
     assert len(results) > 200
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ORACLES)
 def test_the_fast_model_equals_the_definition_over_the_whole_family(family: type) -> None:
     draw, rng = random.Random(2), np.random.default_rng(2)
@@ -352,7 +352,7 @@ def differing(row: Instruction, count: int, seed: int) -> list[str]:
 
 
 @pytest.mark.some(22)
-@pytest.mark.slow(8)
+@pytest.mark.slow(4)
 @pytest.mark.parametrize("row", ROWS)
 def test_the_fast_model_equals_the_definition_on_every_row(
     row: Instruction, request: pytest.FixtureRequest
@@ -368,6 +368,7 @@ def test_the_fast_model_equals_the_definition_on_every_row(
             assert found == []
 
 
+@pytest.mark.slow
 def test_a_zero_below_an_instruction_of_a_flushed_tree_is_positive() -> None:
     """A sum that is flushed to -0 is the c of the next instruction, which takes it for +0."""
     (row,) = [each for each in CATALOGUE["MI250"].instructions if each.name == "mfma.bf16"]
@@ -391,6 +392,7 @@ def ones(shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
 FOUR = ml_dtypes.float4_e2m1fn
 
 
+@pytest.mark.slow
 def test_scales_belong_to_their_k_and_batches_broadcast() -> None:
     a, b = ones((2, 1, 3, 64), FOUR), ones((5, 64, 4), FOUR)
     rng = np.random.default_rng(0)
@@ -489,7 +491,7 @@ def test_an_instruction_whose_scales_do_not_fit(changes: dict[str, Any], words: 
         replace(row, **changes)
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["MI100", "MI250", "MI300"])
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_sums_and_products_stay_within_their_bounds(unit: str, dtype: Any) -> None:

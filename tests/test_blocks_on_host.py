@@ -62,7 +62,7 @@ def test_blocks_are_added_as_the_plan_says(host: HostGpu, form: str, dtype: Any,
         assert alike(summed(host, x, block, VARIANTS[form]), wanted), n
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [

@@ -115,7 +115,7 @@ def call(*arguments: str, operation: str = "cumsum") -> None:
     app([operation, *arguments], standalone_mode=False)
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", ["cumsum", "fcumsum"])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])

@@ -199,7 +199,7 @@ def test_narrow_units_keep_their_bound(unit: str, operand: str, product: Any) ->
             ).all()
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("chain", [FusedChain(), FusedChain(tuple(range(16))[::-1], rounded_products=True)])
 @pytest.mark.parametrize("output", ["binary16", "binary32"])
 def test_chains_keep_their_bound(output: str, chain: FusedChain) -> None:

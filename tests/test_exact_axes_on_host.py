@@ -106,7 +106,7 @@ LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 17, 31, 64, 65, 100, 257, 1000, 1025, 3000]
 
 
 @pytest.mark.some(14)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @dtypes
 @pytest.mark.parametrize("length", LENGTHS)
 def test_rows_of_every_length(host: HostGpu, dtype: Any, length: int) -> None:
@@ -346,6 +346,7 @@ def test_sums_at_the_edge_of_the_proof(host: HostGpu, dtype: Any) -> None:
     assert alike(rows_of(host, x[:, [3, 20, 30]], dtype=np.float64), x[:, 20].astype(np.float64))
 
 
+@pytest.mark.slow(1)
 @dtypes
 @pytest.mark.parametrize("target", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
 def test_ties_of_the_last_rounding(host: HostGpu, dtype: Any, target: Any) -> None:
@@ -362,6 +363,7 @@ def test_ties_of_the_last_rounding(host: HostGpu, dtype: Any, target: Any) -> No
     assert alike(columns_of(host, np.ascontiguousarray(wide.T)[None], dtype=target)[0], expected)
 
 
+@pytest.mark.slow
 def test_the_most_numbers_of_the_largest_size(host: HostGpu) -> None:
     """Of binary16, a lane adds up 2^13: one more bit, and the sum would be rounded."""
     x = np.full((2, exact_rows.MOST_PART), 65504, np.float16)
@@ -472,7 +474,7 @@ PLANTED = {
 }  # fmt: skip
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("planted", PLANTED)
 def test_an_error_is_seen(host: HostGpu, planted: str) -> None:
     dtype, source, right, wrong = PLANTED[planted]

@@ -73,6 +73,7 @@ def test_dot_equals_rational_arithmetic_in_every_order(values, rng, dtype, targe
     assert equal(tcu.fdot(y, x, dtype=target), float(tcu.fdot(x, y, dtype=target)))
 
 
+@pytest.mark.slow
 @given(painful(64), st.sampled_from(DTYPES), st.sampled_from(DTYPES))
 def test_cancellation_leaves_the_last_bit(values, dtype, target) -> None:
     x = finite(values, dtype)

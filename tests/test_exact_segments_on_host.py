@@ -113,6 +113,7 @@ def test_few_segments_and_empty_arrays(host: HostGpu, dtype: Any) -> None:
             assert alike(segments_of(host, x, offsets, mean=mean), wanted(x, offsets, mean=mean)), lengths
 
 
+@pytest.mark.slow(1)
 @dtypes
 def test_numbers_of_neighbours_change_nothing(host: HostGpu, dtype: Any) -> None:
     """Segments of other sizes, NaN and inf share windows with ordinary ones."""
@@ -178,7 +179,7 @@ PLANTED = {
 }  # fmt: skip
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("planted", PLANTED)
 def test_an_error_is_seen(host: HostGpu, planted: str) -> None:
     dtype, right, wrong = PLANTED[planted]

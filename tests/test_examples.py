@@ -34,6 +34,7 @@ def test_the_documentation_lists_every_example() -> None:
         assert f"$ python examples/{name}" in page
 
 
+@pytest.mark.slow
 def test_the_integral_depends_on_the_order_unless_the_sum_is_exact() -> None:
     rows = {line[:28].strip(): line[28:].split() for line in run("monte_carlo.py", "--samples", "200000")[2:]}
     assert int(rows["one after another, float32"][2]) > int(rows["numpy.mean, float32"][2]) > 1
@@ -85,6 +86,7 @@ def test_sums_by_index_know_no_order() -> None:
     assert "messages 1 different, embedding 1 different" in exact
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("digits", ["1000", "10000"])
 def test_digits_of_pi_have_the_digest_of_another_library(digits: str) -> None:
     lines = run("pi_digits.py", "--digits", digits)

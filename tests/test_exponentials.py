@@ -96,7 +96,7 @@ def test_scaled_exponentials_are_those_of_exp() -> None:
     same(scaled32(x), np.ldexp(found, 44))
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [3000, 1_000_000])
 def test_functions_of_binary64(count: int, request: pytest.FixtureRequest) -> None:
     if not request.config.getoption("--all-cases"):

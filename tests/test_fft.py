@@ -86,7 +86,7 @@ LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 15, 16, 17, 20, 27, 34, 35, 60, 64
 
 
 @pytest.mark.some(34)
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("n", LENGTHS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_bits_are_those_of_the_definition(kind: Any, n: int) -> None:
@@ -103,7 +103,7 @@ PASSES = (((4,), (5,)), ((4, 3), (5, 2)), ((3, 2), (6,), (2, 2)))
 
 
 @pytest.mark.some(7)
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("radices", PASSES)
 @pytest.mark.parametrize("storage", ["binary16", "binary32", "binary64"])
 @pytest.mark.parametrize("inverse", [False, True])
@@ -147,7 +147,7 @@ def test_a_wrong_root_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 # The error.
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_errors_of_every_length_to_600_are_below_the_bound(
@@ -163,6 +163,7 @@ def test_errors_of_every_length_to_600_are_below_the_bound(
     assert found[worst] > 0.05, f"the bound says little: the worst is n = {worst}, {found[worst]:.2g} of it"
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("n", [1, 2, 7, 16, 23, 30])
 @pytest.mark.parametrize("kind", KINDS)
 def test_errors_beside_exact_sums_are_below_the_bound(kind: Any, n: int) -> None:

@@ -180,6 +180,7 @@ def test_pairs_are_complex_numbers() -> None:
 # SciPy's
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("type", [2, 3])
 @pytest.mark.parametrize("name", ["dct", "idct", "dst", "idst"])
 def test_cosine_and_sine_transforms_are_scipy_s(name: str, type: int) -> None:
@@ -229,6 +230,7 @@ def test_products_by_twiddle_factors_are_rounded_one_by_one() -> None:
 # Convolutions
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("mode", ["full", "same", "valid"])
 @pytest.mark.parametrize("name", ["convolve", "correlate"])
 def test_convolutions_are_numpy_s(name: str, mode: Any) -> None:

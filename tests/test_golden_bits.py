@@ -90,7 +90,7 @@ def check(rows: list[Case], place: golden.Host = golden.HOST) -> None:
 # The bits.
 
 
-@pytest.mark.slow(40)
+@pytest.mark.slow(24)
 @pytest.mark.parametrize("name", SHORT)
 def test_the_model_returns_golden_bits(name: str) -> None:
     check(SHORT[name])
@@ -275,6 +275,7 @@ def test_the_table_is_written_as_it_is(bounds: Path) -> None:
     assert golden.main(["check"]) == 0
 
 
+@pytest.mark.slow
 def test_a_row_is_not_written_anew_unless_its_plan_has_another_version(bounds: Path, capsys) -> None:
     good = bounds.read_bytes()
     spoil(bounds)
@@ -491,7 +492,7 @@ def test_an_unchanged_copy_has_the_same_plans() -> None:
         assert not sees(plans)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_table_sees_a_planted_change(name: str) -> None:
     with imported_anew(name, PLANTED[name]) as plans:
@@ -520,7 +521,7 @@ WITHOUT_BLOCKS = ("recurrence", "two-mma")
 """Variants whose blocks decide nothing but a launch."""
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_table_sees_another_default_of_a_variant(variant: str) -> None:
     with imported_anew() as plans:

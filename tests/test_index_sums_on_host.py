@@ -204,7 +204,7 @@ def test_ordinary_numbers_take_the_fast_way(host: HostGpu, dtype: Any) -> None:
         assert alike(sums(host, x, index, 60), wanted(x, index, 60))
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("entry", "text", "error"),
     [

@@ -309,7 +309,7 @@ def test_short_segments_of_wide_ranges(host: HostGpu, kind: str, dtype: str) -> 
         assert alike(found, model_sums(x, offsets, target, of_means)), (mean, longs)
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "right", "wrong"),
     [
@@ -442,7 +442,7 @@ def test_each_length_that_a_lane_has_alone(
             assert alike(found, model_sums(x, offsets, np.float64)), (chunks, shift)
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [
@@ -528,6 +528,7 @@ def test_the_first_warps_have_more_segments(
         assert alike(found, model_sums(x, offsets, np.float32)), count
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("mean", [4, 60])
 def test_means_and_narrow_results(host: HostGpu, mean: int, variant: str) -> None:
     rng = np.random.default_rng(mean)
@@ -586,6 +587,7 @@ def test_valid_segments_keep_their_sums_beside_wrong_offsets(host: HostGpu, mean
         assert alike(found, sums_of_valid_ones(x, offsets, valid))
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(("copies", "entry"), [(2, "segments"), (100, "segments"), (2000, "short_segments")])
 def test_long_segments_that_overlap_fill_no_more_than_their_memory(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, copies: int, entry: str
@@ -688,7 +690,7 @@ def complaint_beside_wrong_offsets(host: HostGpu, monkeypatch: pytest.MonkeyPatc
     return "" if later else "no long segment is left to the launches behind"
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("per_warp", [8, 64])
 def test_what_is_listed_ahead_beside_wrong_offsets(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, per_warp: int
@@ -738,7 +740,7 @@ def test_a_list_that_is_full_has_no_gaps(
         assert 0 < without < longs + ahead
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("entry", "right", "wrong", "seen"),
     [
@@ -808,6 +810,7 @@ def goes_there_and_back(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> bool:
     return alike(found, sums_of_valid_ones(x, THERE_AND_BACK, valid))
 
 
+@pytest.mark.slow
 def test_groups_behind_what_the_ring_has_skipped(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     assert goes_there_and_back(host, monkeypatch)
     host.changes = {"segments": {SKIP: ""}}
@@ -819,6 +822,7 @@ BY_MMAS = (
 )
 
 
+@pytest.mark.slow
 def test_what_lies_before_the_first_segment_sends_none_to_the_mmas(host: HostGpu) -> None:
     """Of the lines' numbers before it, only those of its first 16 bytes are looked at."""
     host.changes = {"short_segments": {BY_MMAS: ""}}
@@ -830,6 +834,7 @@ def test_what_lies_before_the_first_segment_sends_none_to_the_mmas(host: HostGpu
         assert alike(sums(host, x, offsets), model_sums(x, offsets, np.float32)), first
 
 
+@pytest.mark.slow
 def test_an_offset_before_a_warps_first_one_is_none_of_its_own(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -846,7 +851,7 @@ def test_an_offset_before_a_warps_first_one_is_none_of_its_own(
 
 
 @pytest.mark.usefixtures("short_chain")
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("entry", "right", "wrong", "seen"),
     [
@@ -963,7 +968,7 @@ def test_rows_of_any_length(host: HostGpu, dtype: str, result: str, exclusive: b
 
 
 @pytest.mark.some(7)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "result"),
     [
@@ -992,7 +997,7 @@ def test_long_rows(host: HostGpu, dtype: str, result: str, exclusive: bool, reve
 
 
 @pytest.mark.some(9)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "result", "shifts"),
     [
@@ -1059,7 +1064,7 @@ def test_several_rows_of_more_than_1024_chunks(host: HostGpu, monkeypatch: pytes
         assert not alike(found(), wanted), wrong
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("entry", "right", "wrong", "seen"),
     [
@@ -1330,6 +1335,7 @@ def test_short_columns_alone_go_by_way_of_shared_memory(host: HostGpu) -> None:
         assert ("STAGES" in host.macros[0]) == staged, length
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_chain")
 def test_numbers_leave_the_cache_first_where_results_are_few(host: HostGpu) -> None:
     for inner, keeps in ((L2 // 10, 1), (L2 // 10 + 8, 0)):
@@ -1390,7 +1396,7 @@ def test_two_columns_of_a_lane_in_several_turns(host: HostGpu, monkeypatch: pyte
                 assert asked(block, *shape)[0] == 2
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "block", "shape"),
     [
@@ -1422,6 +1428,7 @@ def test_inf_and_nan_stay_in_their_columns(host: HostGpu, variant: str) -> None:
             assert alike(column_sums(host, x), model_columns(x)), (dtype, shape)
 
 
+@pytest.mark.slow
 def test_rows_that_lanes_read_together(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where columns are short, so few that a lane has leaves enough of its own."""
     host.tuned["enough"] = 1
@@ -1464,7 +1471,7 @@ def complaint_about_columns(
 
 
 @pytest.mark.usefixtures("short_chain")
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "dtype", "right", "wrong", "seen"),
     [
@@ -1494,7 +1501,7 @@ def test_an_error_in_the_kernel_of_columns_is_seen(
 
 
 @pytest.mark.usefixtures("short_chain")
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "dtype", "right", "wrong", "seen"),
     [
@@ -1555,7 +1562,7 @@ TILES = {
 
 
 @pytest.mark.some(4)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
@@ -1587,6 +1594,7 @@ def test_running_sums_of_columns(host: HostGpu, dtype: str, exclusive: bool, rev
             assert alike(found, model_column_scans(part, wide, exclusive, reverse)), (part.shape, target)
 
 
+@pytest.mark.slow
 def test_long_columns_of_several_levels(host: HostGpu) -> None:
     host.tuned |= TILES
     x = np.random.default_rng(4).standard_normal((1, 128 * 16 * 2 + 300, 16))
@@ -1610,7 +1618,7 @@ def test_running_sums_of_slim_columns_in_place(host: HostGpu) -> None:
     assert alike(place, model_column_scans(x, np.float16, reverse=True).reshape(-1))
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "right", "wrong", "seen"),
     [
@@ -1693,7 +1701,7 @@ def test_warps_that_walk_down_columns(
             assert alike(found, model_column_scans(part, wide, exclusive, reverse)), (part.shape, target)
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "right", "wrong", "seen"),
     [
@@ -1825,7 +1833,7 @@ def variances(
     return result.array
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_variances_of_rows(host: HostGpu, dtype: str) -> None:
     rng, kind = np.random.default_rng(6), get_format(dtype).dtype
@@ -1963,7 +1971,7 @@ def test_norms_of_segments(host: HostGpu, dtype: str) -> None:
         assert alike(np.delete(found, bad), np.delete(wanted, bad))
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [

@@ -84,6 +84,7 @@ def test_products_of_python_s_integers(host: HostGpu, monkeypatch: pytest.Monkey
         assert bool(host.launches) == (min(a.bit_length(), b.bit_length()) >= 500 or abs(a) > 2**500)
 
 
+@pytest.mark.slow
 def test_gaps_and_turns(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = limb_arrays(np.uint32, (6,), (96, 50))
     for x, y in ((a[::2, ::2], b[::-2]), (a[:, :20].copy(), b[:, ::3])):

@@ -105,7 +105,7 @@ def test_no_sum_of_products_of_bytes_overflows(host: HostGpu, monkeypatch: pytes
             product(host, full, full, 1)
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

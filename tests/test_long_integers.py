@@ -452,6 +452,7 @@ def test_sums_of_a_convolution_stay_below_the_modulus() -> None:
     ]
 
 
+@pytest.mark.slow(1)
 def test_gmp_is_loaded_when_it_is_asked_for(way: str) -> None:
     from test_import import fresh
 

@@ -139,7 +139,7 @@ def test_rows_that_do_not_count_are_not_read(host: HostGpu) -> None:
     assert not slopes.array.any()
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "right", "wrong"),
     [

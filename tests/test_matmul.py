@@ -176,6 +176,7 @@ def test_results_beyond_a_word_are_refused() -> None:
             way(small, wide, wide)
 
 
+@pytest.mark.slow
 def test_units_add_strips_outside() -> None:
     """On a unit, a long inner side is strips that the CPU adds in the result's dtype: the same bits by hand."""
     a, b = RNG.standard_normal((20, 40)).astype(np.float16), RNG.standard_normal((40, 20)).astype(np.float16)

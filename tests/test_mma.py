@@ -35,7 +35,7 @@ RNG = np.random.default_rng(0)
 F16 = RNG.standard_normal((16, 16)).astype(np.float16)
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", CATALOGUE)
 def test_small_integers_are_exact_in_every_format_and_instruction(unit: str) -> None:
     for row in get_unit(unit).instructions:
@@ -111,6 +111,7 @@ def test_nan_bits_are_the_units_own() -> None:
     assert tcu.mma(infinite, -one, unit="H100")[0, 0] == -np.inf
 
 
+@pytest.mark.slow
 def test_a_sum_beyond_its_carry_bits_wraps_around() -> None:
     a, b = np.full((1, 4), 1.5, np.float16), np.full((4, 1), 1.0, np.float16)
     for carry_bits, sums in ((1, (1.5, 3, -3.5, -2)), (2, (1.5, 3, 4.5, 6)), (None, (1.5, 3, 4.5, 6))):
@@ -311,6 +312,7 @@ def test_8_bit_formats_multiply_in_pairs() -> None:
         tcu.mma(exact.T.copy(), wide.T.copy(), unit="B200")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("formats", "a", "b", "c", "returned"),
     [

@@ -165,7 +165,7 @@ def test_a_prefix_does_not_depend_on_what_follows(variant: str) -> None:
         assert tcu.cumsum(other, variant=variant)[:n].tobytes() == whole[:n].tobytes()
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @every_variant
 def test_rows_columns_segments_and_places_have_the_bits_of_a_line(variant: str) -> None:
     x = numbers(np.random.default_rng(4), 3 * 5 * 290, np.float16, "wide").reshape(3, 5, 290)

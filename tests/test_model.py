@@ -84,7 +84,7 @@ def _job(arguments: tuple[Instruction, int, int]) -> list[str]:
 
 
 @pytest.mark.some(72)
-@pytest.mark.slow(3)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("row", ROWS)
 def test_fast_model_equals_definition(row: Instruction, request: pytest.FixtureRequest) -> None:
     count = dots_by_definition(row, request.config.getoption("--dots"))
@@ -198,7 +198,7 @@ def with_largest_sums(row: Instruction, a: Any, b: Any, c: Any) -> None:
 
 
 @pytest.mark.some(90)
-@pytest.mark.slow(4)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("given", [with_tiny_c, with_zeros, with_nan_rows, with_largest_sums])
 @pytest.mark.parametrize("row", NARROW)
 def test_what_the_fast_way_of_narrow_sums_has_no_room_for(row: Instruction, given: Any) -> None:
@@ -210,6 +210,7 @@ def test_what_the_fast_way_of_narrow_sums_has_no_room_for(row: Instruction, give
     assert differing(row, *codes_, every=(7, 5)) == []
 
 
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("name", ["bfloat16", "tf32"])
 @pytest.mark.parametrize("exponent", [0, 31, 32, 70, -30, -31, -32, -33, -70, 120])
 def test_operands_near_one_give_the_bits_of_all_others(name: str, exponent: int) -> None:
@@ -262,7 +263,7 @@ def random_sum(draw: random.Random, k: int) -> AlignedSum:
 
 
 @pytest.mark.some(36)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [random_sum, random_chain])
 @pytest.mark.parametrize("seed", range(120))
 def test_units_drawn_at_random_over_the_whole_family(seed: int, family: Any) -> None:

@@ -106,7 +106,7 @@ def test_an_even_modulus_gives_zeros(host: HostGpu) -> None:
     assert result_of(host, a, a, m, 2, powers=False).tolist() == [[0, 0], [81, 0]]
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

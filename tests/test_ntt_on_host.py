@@ -124,7 +124,7 @@ def test_carries_go_through_every_block(host: HostGpu) -> None:
     assert np.array_equal(product(host, a, a, square=True), wanted(a, a))
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "change"),
     [

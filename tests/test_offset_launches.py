@@ -104,7 +104,7 @@ def spoilt(line: Any, how: str, rng: Any) -> Any:
     return line
 
 
-@pytest.mark.slow(20)
+@pytest.mark.slow(8)
 @pytest.mark.parametrize("count", [1, 2, 5, 33, 1024, 1025, FEW, FEW + 1, 9000])
 @pytest.mark.parametrize("how", ["right", "begins elsewhere", "ends elsewhere", "falls", "falls at last"])
 @pytest.mark.parametrize(("wide", "stride"), [(True, 1), (False, 1), (True, 3), (False, 2)])

@@ -158,7 +158,7 @@ def test_columns_in_another_order_would_be_noticed(monkeypatch: pytest.MonkeyPat
             cached.cache_clear()
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @algorithms
 def test_what_exceeds_a_warp_is_added_up_in_binary64(algorithm: str) -> None:
     """The sums of the pieces that warps take, which are multiples of one bit: binary64 adds them exactly."""

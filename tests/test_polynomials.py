@@ -48,7 +48,7 @@ def excess(machine: Any, coefficients: Any, points: Any) -> float:
     return worst
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("name", MACHINES)
 def test_values_are_within_their_bound(name: str) -> None:
     rng = np.random.default_rng(1)

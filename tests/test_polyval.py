@@ -130,7 +130,7 @@ def test_every_operation_is_the_plans(dtype: Any, n: int) -> None:
     assert found.tolist() == wanted
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_errors_are_below_their_bound(dtype: Any) -> None:
     worst = 0.0

@@ -85,7 +85,7 @@ def test_several_polynomials_wherever_they_lie(host: HostGpu, n: int, steps: tup
     assert alike(found(host, c, x, steps), wanted(c, x))
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("entry", "n", "change"),
     [

@@ -58,7 +58,7 @@ def ask(probed: dict[tuple[str, ...], Probe], unit: str, given: str = "binary16"
     return probed[key]
 
 
-@pytest.mark.slow(6)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(("statement", "name", "values"), PAPER_003, ids=[row[1] for row in PAPER_003])
 def test_paper_003_binary16(statement: str, name: str, values: tuple[object, ...], probed) -> None:
     for unit, value in zip(("V100", "T4", "A100"), values, strict=True):
@@ -142,7 +142,7 @@ def test_the_carry_bits_of_a_unit_are_told(carry: int | None) -> None:
     assert found["carry bits"].value == (carry or "all")
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("unit", "given", "instruction", "first"),
     [
@@ -209,6 +209,7 @@ def test_every_case_tells_hypotheses_apart_and_says_what_was_asked(probed) -> No
         assert row.k == found.k
 
 
+@pytest.mark.slow
 def test_a_finding_is_none_only_where_nothing_could_be_asked_or_nothing_fits(probed) -> None:
     for unit in ("V100", "T4", "A100", "H100"):
         for finding in ask(probed, unit).findings:

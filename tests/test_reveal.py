@@ -194,6 +194,7 @@ def test_a_sum_rounded_twice_is_told_from_one_rounded_once(n: int, seed: int) ->
     assert found.predict(x) == rounded_twice(x) == 1
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("n", "dtype"), [(4, "float64"), (4, "float32"), (10, "float32"), (40, "float64")])
 def test_a_sum_in_two_doubles_is_no_compensated_or_exact_one(n: int, dtype: str, seed: int) -> None:
@@ -250,7 +251,7 @@ def test_variants_of_our_own(variant: str, dtype: str, n: int) -> None:
 
 
 @pytest.mark.some(32)
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("seed", range(200))
 def test_random_trees(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -264,7 +265,7 @@ def test_random_trees(seed: int) -> None:
 # Products
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 33, 100, 500])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_dot_product_of_blas(n: int, dtype: str) -> None:
@@ -359,6 +360,7 @@ def test_products_that_flush_subnormals() -> None:
         assert (np.abs(found.predict(x, y) - exact) <= found.bound(x, y) * (1 + 2.0**-40) + 2.0**-1000).all()
 
 
+@pytest.mark.slow
 def test_a_chain_of_one_instruction_of_avx512_is_told_from_fmas_that_do_not_flush() -> None:
     steps = [
         reproduced(tcu.reveal(
@@ -387,7 +389,7 @@ DIFFERENT = list(
 )
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("row", [row for _, row in DIFFERENT], ids=[name for name, _ in DIFFERENT])
 def test_every_aligned_sum_of_the_catalogue(row: Instruction) -> None:
     function = split_product(row, [range(70)], False)
@@ -435,7 +437,7 @@ def test_the_definition_is_reproduced() -> None:
 
 
 @pytest.mark.some(24)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(200))
 def test_random_trees_of_blocks(seed: int) -> None:
     """Rows of the catalogue, K split into chains side by side."""
@@ -565,6 +567,7 @@ def test_a_sum_that_refuses_infinities_is_reproduced_but_for_that() -> None:
     assert "for inf and -inf it raises ValueError: -inf + inf in fsum, the plan nan" in found.conclusion
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["sum", "dot", "cumsum"])
 def test_special_values_of_numpy_are_the_plans(kind: Any, dtype: str) -> None:
@@ -581,6 +584,7 @@ def test_special_values_of_numpy_are_the_plans(kind: Any, dtype: str) -> None:
         assert found.conclusion.endswith(" fresh results, none different")
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("name", ["e4m3", "e5m2", "binary16"])
 def test_special_values_of_a_unit_are_the_plans(name: str) -> None:
     row = find_instruction("H100", "wgmma", name, name, "binary32")

@@ -57,7 +57,7 @@ LONG = [4096, 4104, 5040, 10007, 16384, 3**9, 5**7, 7**6, 1 << 17, 3 << 16, 1000
 """On both sides of where roots become products of two."""
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("work", WORKS)
 @pytest.mark.parametrize("n", LONG)
 def test_roots_of_long_circles_are_correctly_rounded(n: int, work: str) -> None:

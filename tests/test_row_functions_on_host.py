@@ -204,7 +204,7 @@ def test_a_row_of_nothing(host: HostGpu) -> None:
     assert alike(of_rows(host, LOGSUMEXP, np.empty((3, 0), np.float32)), np.full(3, -np.inf, np.float32))
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [
@@ -237,7 +237,7 @@ def test_an_error_in_the_kernel_is_seen(host: HostGpu, right: str, wrong: str, s
     assert found == seen
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [

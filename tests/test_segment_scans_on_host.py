@@ -161,7 +161,7 @@ def test_valid_segments_keep_their_sums_beside_wrong_offsets(host: HostGpu, dtyp
             assert alike(found[part], np.full_like(x[part], 77) if left_out else every[part])
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "entry", "right", "wrong"),
     [

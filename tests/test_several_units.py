@@ -86,7 +86,7 @@ def test_four_units_divide_dense_products_by_four() -> None:
 
 
 @pytest.mark.some(24)
-@pytest.mark.slow(4)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("units", [2, 3, 100])
 @pytest.mark.parametrize(
     ("name", "executor"),

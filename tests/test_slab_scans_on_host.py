@@ -117,7 +117,7 @@ def test_results_take_the_places_of_numbers(host: HostGpu, tuned: dict[str, Any]
     assert alike(place, model_column_scans(x, np.float32, reverse=True).reshape(-1))
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tuned", "shape", "right", "wrong", "seen"),
     [
@@ -148,7 +148,7 @@ def test_an_error_in_the_kernel_of_slabs_is_seen(
     assert found == seen
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("entry", "right", "wrong"),
     [

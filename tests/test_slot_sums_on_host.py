@@ -171,7 +171,7 @@ def test_what_is_out_of_range_is_told_and_counts_nowhere(host: HostGpu) -> None:
     assert sums(host, x, index, 7, wrong=700).sum() == 997
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "error"),
     [

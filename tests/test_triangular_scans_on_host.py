@@ -162,7 +162,7 @@ def test_which_kernels_are_started(host: HostGpu, variant: str) -> None:
         assert bool(recipe.room) == (len(launches) > 1)
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variant", "right", "wrong"),
     [

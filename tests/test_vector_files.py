@@ -70,6 +70,7 @@ def equal(one: Vectors, other: Vectors) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_a_file_gives_back_what_was_collected(h200: Vectors, tmp_path: Path) -> None:
     h200.save(tmp_path / "x.npz")
     back = Vectors.load(str(tmp_path / "x.npz"))
