@@ -32,10 +32,11 @@ ChainLevel = struct("ChainLevel", """
     i64 target;
 """)  # fmt: skip
 
-_ALL_REGISTERS = 1 << 16
-"""Of a multiprocessor."""
-_REGISTERS = {"ALIGNED": 48, "SHIFTED": 64, "STRIDED": 64}
-"""Of a thread of the launch for all levels: with fewer the compiler keeps some in memory (sm_90)."""
+_THREADS = {"ALIGNED": 1536, "SHIFTED": 1280, "STRIDED": 1024}
+"""Threads of a multiprocessor that the registers must allow, in the launch for all levels: 40, 48 and 64 for each.
+
+With the 32 of 2048 threads, up to 72 bytes of a thread's registers would lie in memory, with these at most 8 (sm_90).
+"""
 _MOST_LEVELS = 13
 """A group has 32 numbers at least, and 32^13 are more than an array can have."""
 ChainLevels = struct("ChainLevels", f"""
@@ -134,7 +135,8 @@ def _levels_together(
 ) -> Recipe:
     levels, size = _levels_of(plan)
     macros = _macros(plan, layout, **_macros_of_levels(plan))
-    resident = _resident(plan.block, _REGISTERS[str(macros["LAYOUT"])], gpu)
+    threads = min(_THREADS[str(macros["LAYOUT"])], gpu.resident_threads)
+    resident = max(min(threads // plan.block, gpu.resident_blocks), 1)
     # Blocks that have a group in a level: those arrive at the barrier behind it.
     busy = [
         min(-(-level.groups // (plan.block // _WARP)), gpu.multiprocessors * resident) for level in levels
@@ -151,12 +153,6 @@ def _levels_together(
         cooperative=True,
     )  # fmt: skip
     return Recipe((choice,), space=Space("levels together", _room((LINE + size) // 8)))
-
-
-def _resident(block: int, registers: int, gpu: Gpu) -> int:
-    """How many blocks of threads with so many registers a multiprocessor holds."""
-    threads = min(gpu.resident_threads, _ALL_REGISTERS // registers)
-    return max(min(threads // block, gpu.resident_blocks), 1)
 
 
 def _macros_of_levels(plan: Plan) -> dict[str, object]:

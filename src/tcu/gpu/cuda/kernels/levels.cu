@@ -40,33 +40,35 @@ __device__ inline Code* results_of(const ChainLevels& p, int level) {
     return reinterpret_cast<Code*>(static_cast<u8*>(p.results) + p.begins[level]);
 }
 
-// Each warp takes every so many-th group of a level, as many as there are warps in the launch.
+typedef decltype(mma::Total().number()) Number;
+
+// Each warp takes every so many-th group of a level, as many as there are warps in the launch.  Returns the number of its
+// last group.
 template <typename Numbers>
-__device__ inline void reduce_level(const ChainLevels& p, int level, const Numbers& x) {
+__device__ inline Number reduce_level(const ChainLevels& p, int level, const Numbers& x) {
     const i64 warps = static_cast<i64>(gridDim.x) * WARPS;
+    Number number = 0;
 #pragma unroll 1
     for (i64 group = static_cast<i64>(blockIdx.x) * WARPS + threadIdx.x / WARP; group < p.groups[level]; group += warps) {
-        const auto number = mma::sum_of_group(x, group);
-        if (threadIdx.x % WARP == 0) {
-            if (level < p.levels - 1)
-                results_of(p, level)[group] = mma::operand_code(number);
-            else
-                store_sum(p, number);
-        }
+        number = mma::sum_of_group(x, group);
+        if (threadIdx.x % WARP == 0 && level < p.levels - 1) results_of(p, level)[group] = mma::operand_code(number);
         __syncwarp();  // the next group may begin in the buffer of shared memory that this one ended in
     }
+    return number;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) levels_together(const __grid_constant__ ChainLevels p) {
-    reduce_level(p, 0, p.x);
+    Number number = reduce_level(p, 0, p.x);
 #pragma unroll 1
     for (int level = 1; level < p.levels; ++level) {
         grid::arrive(p.arrived);
         if (static_cast<i64>(blockIdx.x) * WARPS >= p.groups[level]) return;  // nor has it any in the levels behind
         grid::wait_for_arrivals(p.arrived, p.due[level]);
-        reduce_level(p, level, load::Written{results_of(p, level - 1), p.groups[level - 1]});
+        number = reduce_level(p, level, load::Written{results_of(p, level - 1), p.groups[level - 1]});
     }
-    // The last level has one group, so that one block comes here.
-    if (p.levels > 1 && threadIdx.x == 0) *p.arrived = 0;
+    // The last level has one group, so that one block comes here.  In the loop the division took registers from all.
+    if (threadIdx.x != 0) return;
+    store_sum(p, number);
+    *p.arrived = 0;
 }
 #endif
