@@ -35,7 +35,7 @@ ChainLevel = struct("ChainLevel", """
 _THREADS = {"ALIGNED": 1536, "SHIFTED": 1280, "STRIDED": 1024}
 """Threads of a multiprocessor that the registers must allow, in the launch for all levels: 40, 48 and 64 for each.
 
-With the 32 of 2048 threads, up to 72 bytes of a thread's registers would lie in memory, with these at most 8 (sm_90).
+With the 32 of 2048 threads, up to 72 bytes of a thread's registers would lie in memory, with these at most 16 (sm_90).
 """
 _MOST_LEVELS = 13
 """A group has 32 numbers at least, and 32^13 are more than an array can have."""
