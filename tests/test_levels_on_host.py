@@ -95,6 +95,7 @@ def test_numbers_apart(host: HostGpu) -> None:
     assert alike(summed(host, x, RECURRENCE, 1, step=3), model(x, RECURRENCE, 3))
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [

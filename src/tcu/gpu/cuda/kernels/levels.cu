@@ -40,14 +40,14 @@ __device__ inline Code* results_of(const ChainLevels& p, int level) {
     return reinterpret_cast<Code*>(static_cast<u8*>(p.results) + p.begins[level]);
 }
 
-typedef decltype(mma::Total().number()) Number;
+typedef decltype(mma::Total().number()) GroupSum;
 
 // Each warp takes every so many-th group of a level, as many as there are warps in the launch.  Returns the number of its
 // last group.
 template <typename Numbers>
-__device__ inline Number reduce_level(const ChainLevels& p, int level, const Numbers& x) {
+__device__ inline GroupSum reduce_level(const ChainLevels& p, int level, const Numbers& x) {
     const i64 warps = static_cast<i64>(gridDim.x) * WARPS;
-    Number number = 0;
+    GroupSum number = 0;
 #pragma unroll 1
     for (i64 group = static_cast<i64>(blockIdx.x) * WARPS + threadIdx.x / WARP; group < p.groups[level]; group += warps) {
         number = mma::sum_of_group(x, group);
@@ -58,7 +58,7 @@ __device__ inline Number reduce_level(const ChainLevels& p, int level, const Num
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) levels_together(const __grid_constant__ ChainLevels p) {
-    Number number = reduce_level(p, 0, p.x);
+    GroupSum number = reduce_level(p, 0, p.x);
 #pragma unroll 1
     for (int level = 1; level < p.levels; ++level) {
         grid::arrive(p.arrived);
