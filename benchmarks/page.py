@@ -466,10 +466,30 @@ def block_sums(found: dict[str, Document]) -> Iterator[str]:
     yield from ("The same of split, by the share of the numbers that the tensor cores add:", "")
     split = [row for row in rows if row["variant"] == "split"]
     yield from table(tuple(f"{row['fraction']:.0%}" for row in split), [tuple(_both(row) for row in split)])
+    levels = document["figures"].get("levels", ())  # not in files of before
+    for n in sorted({row["n"] for row in levels}):
+        yield from _levels([row for row in levels if row["n"] == n])
 
 
-def _both(row: dict[str, Any]) -> str:
-    return " / ".join(f"{row['seconds'][form] * 1e6:.1f}" for form in ("tree", "atomic"))
+def _levels(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Of one size."""
+    cells = {(row["block"], row.get("chain")): _both(row, ("launches", "one launch")) for row in rows}
+    chains = sorted({chain for _, chain in cells if chain})
+    yield from (
+        "", f"The same of recurrence and two-mma, {power(rows[0]['n'])} numbers: with a launch for each level and, behind the "
+        "stroke, with one launch whose blocks meet between levels, of the same bits:", "",
+    )  # fmt: skip
+    yield from table(
+        ("", *(f"R = {chain}" for chain in chains), "two-mma"),
+        [
+            (f"B = {block}", *(cells[block, chain] for chain in chains), cells[block, None])
+            for block in sorted({block for block, _ in cells})
+        ],
+    )
+
+
+def _both(row: dict[str, Any], forms: tuple[str, str] = ("tree", "atomic")) -> str:
+    return " / ".join(f"{row['seconds'][form] * 1e6:.1f}" for form in forms)
 
 
 def host_time(found: dict[str, Document]) -> Iterator[str]:

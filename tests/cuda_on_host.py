@@ -111,6 +111,7 @@ _ASSEMBLY = {
     f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {_D}, {{%4, %5, %4, %5}}, {{%6, %7}}, {_D};": "host::multiply(of_bfloat, -126, %0, %1, %2, %3, %4, %5, %4, %5, %6, %7);",
     f"mma.sync.aligned..row.col.f32..f32 {_D}, {{%4, %5, %6, %7}}, {{%8, %9}}, {_D};": "if (ELEMENT == BFLOAT16) host::multiply(of_bfloat, -126, %0, %1, %2, %3, %4, %5, %6, %7, %8, %9); else host::multiply(of_half, -14, %0, %1, %2, %3, %4, %5, %6, %7, %8, %9);",
     "mma.sync.aligned..row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};": "host::multiply_halves(%0, %1, %2, %3, %4, %5, %6, %7);",
+    "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};": "double none[2] = {}; host::multiply_doubles(%0, %1, none[0], none[1], %2, 0.0, %3);",
     f"mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {_D}, {{%4, %5, %6, %7}}, {{%8, %9}}, {_D};": "host::multiply_bytes(%0, %1, %2, %3, %4, %5, %6, %7, %8, %9);",
     f"mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {_D}, {{%4, %5}}, {{%6}}, {_D};": "host::multiply_doubles(%0, %1, %2, %3, %4, %5, %6);",
     f"mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {_D}, {{%4, %5, %6, %7, %8, %9, %10, %11}}, {{%12, %13, %14, %15}}, {_D};": "host::multiply_doubles(%0, %1, %2, %3, %4, %5, %12); host::multiply_doubles(%0, %1, %2, %3, %6, %7, %13); host::multiply_doubles(%0, %1, %2, %3, %8, %9, %14); host::multiply_doubles(%0, %1, %2, %3, %10, %11, %15);",
@@ -133,6 +134,8 @@ _ASSEMBLY = {
     "griddepcontrol.wait;": ";",
     "ld.relaxed.gpu.global.u32 %0, [%1];": "%0 = host::look(%1);",
     "ld.relaxed.gpu.global.u64 %0, [%1];": "%0 = host::look(%1);",
+    "ld.relaxed.gpu.global.u16 %0, [%1];": "%0 = host::look(%1);",
+    "ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];": "const uint4 loaded = host::look(%4); %0 = loaded.x; %1 = loaded.y; %2 = loaded.z; %3 = loaded.w;",
     "ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];": "const auto loaded = host::look(%2); %0 = loaded.high; %1 = loaded.low;",
     # Shared memory.
     "ld.shared.u32 %0, [%1];": "%0 = *host::at<u32>(%1);",
@@ -169,7 +172,7 @@ _ASSEMBLY = {
     "cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;": "host::copy_later_if(%2, %0, %1);",
     "cp.async.commit_group;": "host::end_group();",
     "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];": "host::load_transposed(%0, %1, %2, %3, %4);",
-    "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];": "host::load_rows(%0, %1, %2, %3, %4);",
+    "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];": "if (BY_COLUMNS) host::load_transposed(%0, %1, %2, %3, %4); else host::load_rows(%0, %1, %2, %3, %4);",
     "cp.async.wait_group %0;": "host::wait_for_groups(%0);",
     "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];": "host::arrive_later(%0);",
 }  # fmt: skip
@@ -230,6 +233,7 @@ def compiled_for_host(
         "INPUT_VALUE(code)": _VALUES[fmt],
         "OUTPUT_VALUE(bits)": "as<double>(bits)" if wide else "static_cast<double>(as<float>(bits))",
         "OUTPUT_CODE(x)": "as<u64>(x)" if wide else "as<u32>(static_cast<float>(x))",
+        "BY_COLUMNS": str(macros.get("TILE") == "COLUMNS").lower(),  # a macro in PTX of mma/chains.cuh
     }
     given = {
         **{name: value for name, value in macros.items() if name not in ("MNEMONIC", "IMMEDIATES")},

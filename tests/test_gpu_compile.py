@@ -50,6 +50,7 @@ from tcu.gpu import (
     sums,
     supported,
     transforms,
+    variants,
 )
 from tcu.gpu import compiler as compiler_module
 from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version, read_sources, task_for, task_of
@@ -631,6 +632,52 @@ def asked_for(choice: KernelChoice, capability: tuple[int, int]) -> str:
     assert binary.log == ""
     assert f".entry {choice.entry or choice.source}(" in binary.ptx
     return binary.ptx
+
+
+@pytest.mark.slow(2)
+@pytest.mark.some(4)
+@pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
+def test_the_launch_for_all_levels_compiles(element: str, capability: tuple[int, int]) -> None:
+    """Later levels are read from the second cache; on sm_90 nearly all of a thread's registers are no memory."""
+    nvrtc_or_skip()
+    if element != "binary16" and capability < (8, 0):
+        pytest.skip("Turing has no such MMA")
+    threads, blocks = {(7, 5): (1024, 16), (8, 6): (1536, 16), (8, 9): (1536, 24), (12, 0): (1536, 24)}.get(
+        capability, (2048, 32)
+    )
+    gpu: Any = SimpleNamespace(
+        compute_capability=capability, multiprocessors=132, resident_threads=threads, resident_blocks=blocks,
+        name="it",
+    )  # fmt: skip
+    fmt, n = get_format(element), 1 << 20
+    for number, (variant, chain, block) in enumerate(
+        (
+            ("two-mma", None, 32),
+            ("recurrence", 1, 96),
+            ("recurrence", 2, 128),
+            ("recurrence", 3, 1024),
+            ("recurrence", 8, 512),
+        )
+    ):
+        plan = make_plan(n, fmt, get_unit("H100"), variant=variant, chain=chain, block=block)
+        layout: Any = ("ALIGNED", "SHIFTED", "STRIDED")[number % 3]
+        (choice,) = variants.variant_recipe(
+            plan, sums.contiguous(0, n), layout, fmt, gpu, together=True
+        ).kernels
+        assert choice.cooperative
+        assert choice.macros["RESIDENT"] * block <= threads  # type: ignore[operator]
+        ptx = asked_for(choice, capability)
+        width = {16: "u16", 32: "u32", 64: "u64"}[fmt.bits]
+        assert f"ld.relaxed.gpu.global.{width} " in ptx
+        assert ("ld.relaxed.gpu.global.v4.u32 " in ptx) == (fmt.bits == 16)
+        assert ".local" not in ptx
+        if capability == (9, 0):
+            task = task_of(f"{choice.source}.cu", choice.macros, "sm_90")
+            log = compile_once(replace(task, options=(*task.options, "--ptxas-options=-v"))).log
+            spilled = re.findall(r"(\d+) bytes spill stores", log)
+            assert spilled
+            assert max(map(int, spilled)) <= 16, choice.macros
 
 
 @pytest.mark.slow(1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -21,11 +22,12 @@ from test_gpu_compile import nvrtc_or_skip
 
 import tcu
 from tcu.formats import format_of, get_format
-from tcu.gpu import Gpu, UnsupportedInstructionError
+from tcu.gpu import Gpu, UnsupportedInstructionError, sums
 from tcu.gpu.arrays import DeviceArray
 from tcu.gpu.compiler import compile_cuda, task_of
 from tcu.gpu.device import call, current
-from tcu.gpu.launch import KernelChoice
+from tcu.gpu.launch import SPACE, KernelChoice
+from tcu.gpu.variants import variant_recipe
 from tcu.plan import MmaStep, Plan, make_plan, tile_order
 from tcu.units import CATALOGUE
 
@@ -157,6 +159,45 @@ def test_launches_follow_the_plan(recorded: list[Recorded]) -> None:
     assert {(record.source, record.blocks, record.problem.blocks) for record in recorded} == {
         ("blocks.cu", 1, 0)
     }
+
+
+def test_one_launch_for_all_levels_follows_the_plan() -> None:
+    """What each level reads and how many blocks its barrier waits for; no more blocks than run at the same time."""
+    gpu: Any = SimpleNamespace(
+        compute_capability=(9, 0), name="GPU", multiprocessors=4, resident_threads=2048, resident_blocks=32
+    )
+    n = 10_000_000
+    for block, layout, resident in (
+        (32, "ALIGNED", 32),
+        (96, "ALIGNED", 16),
+        (1024, "SHIFTED", 1),
+        (128, "STRIDED", 8),
+    ):
+        plan = plan_for(n, np.float16, "H100", variant="recurrence", chain=2, block=block)
+        operand = sums.contiguous(4096, n)
+        recipe = variant_recipe(plan, operand, layout, get_format("float32"), gpu, together=True)  # type: ignore[arg-type]
+        (choice,) = recipe.kernels
+        problem, warps = choice.problem, block // 32
+        assert (choice.entry, choice.cooperative, choice.blocks) == ("levels_together", True, 4 * resident)
+        assert choice.macros["RESIDENT"] == resident
+        groups = [19_532, 39, 1]
+        assert list(problem.groups)[: problem.levels] == groups
+        # From multiples of 16 bytes on.
+        assert list(problem.begins)[:3] == [0, 39_072, 39_152]
+        second = min(math.ceil(39 / warps), choice.blocks)
+        assert list(problem.due)[:3] == [0, choice.blocks, choice.blocks + second]
+        assert recipe.space == ("levels together", 8192, False)
+        assert choice.takes["results"] == (SPACE, 128), "in no line that all blocks look at"
+    small = variant_recipe(
+        plan_for(257, np.float16, "H100", variant="two-mma"), sums.contiguous(4096, 257), "ALIGNED",
+        get_format("float32"), gpu, together=True,
+    )  # fmt: skip
+    assert [choice.blocks for choice in small.kernels] == [2], "no more than have a group on the first level"
+    with_nothing = plan_for(0, np.float16, "H100", variant="two-mma")
+    (choice,) = variant_recipe(
+        with_nothing, sums.contiguous(4096, 0), "ALIGNED", get_format("float32"), gpu, together=True
+    ).kernels
+    assert choice.source == "blocks", "which has no levels"
 
 
 @pytest.mark.parametrize("dtype", DTYPES[1:])
@@ -403,6 +444,10 @@ def test_large_arrays_and_long_chains(device: Device, variant: str, dtype: Any) 
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_launches_follow_each_other_and_replay_in_a_graph(device: Device, variant: str) -> None:
+    check_launches_and_replays(device, variant)
+
+
+def check_launches_and_replays(device: Device, variant: str, **form: bool) -> None:
     rng = np.random.default_rng(11)
     driver = pytest.importorskip("cuda.bindings.driver")
     stream = call("cuStreamCreate", driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
@@ -424,9 +469,9 @@ def test_launches_follow_each_other_and_replay_in_a_graph(device: Device, varian
             expected = tcu.sum(x, unit=device.unit, variant=variant, dtype=np.float32)
             assert bits(result[0], target.dtype) == bits(expected, target.dtype)
 
-    check(inputs[0], lambda: launch_variant(plan, view, out, target, device.gpu, int(stream)))
+    check(inputs[0], lambda: launch_variant(plan, view, out, target, device.gpu, int(stream), **form))
     call("cuStreamBeginCapture", stream, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL)
-    launch_variant(plan, view, out, target, device.gpu, int(stream))
+    launch_variant(plan, view, out, target, device.gpu, int(stream), **form)
     graph = call("cuStreamEndCapture", stream)
     ready = call("cuGraphInstantiate", graph, 0)
     for x in inputs[1:]:
@@ -438,6 +483,53 @@ def test_launches_follow_each_other_and_replay_in_a_graph(device: Device, varian
     ):
         call(function, thing)
     device.free()
+
+
+TOGETHER: list[dict[str, Any]] = [
+    {"variant": "two-mma"},
+    {"variant": "two-mma", "block": 32},
+    {"variant": "recurrence", "chain": 1, "block": 96},
+    {"variant": "recurrence"},
+    {"variant": "recurrence", "chain": 5, "block": 512},
+    {"variant": "recurrence", "chain": 2, "block": 1024},
+]
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("options", TOGETHER, ids=lambda each: "-".join(map(str, each.values())))
+def test_all_levels_in_one_launch_return_the_bits_of_the_model(
+    device: Device, options: dict[str, Any], dtype: Any
+) -> None:
+    """Of arrays of all lengths in turn, several times each: a launch finds the workspace as the last one has."""
+    rng = np.random.default_rng([TOGETHER.index(options), DTYPES.index(dtype)])
+    target = get_format("float32")
+    for n, shift in ((1, 0), (1000, 1), (1_000_001, 3), ((1 << 26) + 12_345, 0), (1000, 0), (1_000_001, 0)):
+        x = random_numbers(rng, n, dtype)
+        address = device.upload(np.concatenate([garbage(rng, x, shift), x])) + shift * x.itemsize
+        view = DeviceArray(address, (n,), (1,), x.dtype, 0, None)
+        out, result = device.upload(np.zeros(16, np.uint8)), np.zeros(1, np.float32)
+        plan = plan_for(n, dtype, device.unit, **options)
+        wanted = bits(tcu.sum(x, unit=device.unit, dtype=np.float32, **options), target.dtype)
+        for _ in range(5):
+            call("cuMemsetD8", out, 0xA5, 16)
+            launch_variant(plan, view, out, target, device.gpu, 0, together=True)
+            call("cuMemcpyDtoH", address_of(result), out, 4)
+            assert bits(result[0], target.dtype) == wanted, (n, shift)
+        device.free()
+
+
+def random_numbers(rng: np.random.Generator, n: int, dtype: Any) -> Array:
+    """65,521 of them again and again, so that 2^26 are soon there; no group has the numbers of another."""
+    few = 65_521
+    return np.resize((rng.standard_normal(few) * 2.0 ** rng.integers(-6, 4, few)).astype(dtype), n)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("variant", ["two-mma", "recurrence"])
+def test_all_levels_in_one_launch_replay_in_a_graph(device: Device, variant: str) -> None:
+    check_launches_and_replays(device, variant, together=True)
 
 
 def test_the_lengths_reach_every_kind_of_remainder() -> None:

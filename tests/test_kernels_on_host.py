@@ -49,7 +49,7 @@ STRUCTURES = {
     "column_walk": "ColumnScan", "column_look_back": "ColumnScan", "slab_scan": "SlabScan", "slab_runs": "SlabCarries", "slab_carries": "SlabCarries",
     "exact_rows": "ExactRows", "exact_short_rows": "ExactShortRows", "exact_tile_rows": "ExactTileRows", "exact_tile_columns": "ExactTileColumns",
     "exact_columns": "ExactColumns",
-    "segment_tiles": "SegmentTiles", "segment_chunks": "SegmentChunks",
+    "segment_tiles": "SegmentTiles", "segment_chunks": "SegmentChunks", "levels_together": "ChainLevels",
     "exponentials": "Exponentials", "cross_entropy": "CrossEntropy", "cross_entropy_gradient": "CrossEntropyGradient", "norms": "Norms", "exact_segments": "ExactSegments", "long_exact_segments": "LongExactSegments",
     "count_slots": "IndexSlots", "place_in_slots": "IndexSlots", "count_digits": "SlotSort", "sort_by_digit": "SlotSort", "begin_of_slots": "SlotSort", "listed_rows": "ListedRows", "listed_windows": "ListedRows", "listed_pieces": "ListedRows",
     "listed_long_slots": "ListedRows", **dict.fromkeys(("see_numbers", "clear_words", "add_to_slots", "round_slots"), "SlotSums"), "fft_pass": "FftPass", "fft_unfold": "FftUnfold", "triangular_scan": "TriangularScan", "triangular_levels": "TriangularScan",
@@ -112,7 +112,7 @@ class HostGpu:
     def _start(self, choice: KernelChoice, kernel: Any, stream: int) -> None:
         entry, problem = choice.entry or choice.source, choice.problem
         assert choice.cooperative == (
-            entry in ("long_scan", "column_look_back", "segment_chunks")
+            entry in ("long_scan", "column_look_back", "segment_chunks", "levels_together")
         )  # whose blocks wait for each other
         self.launches.append(entry)
         self.problems[entry] = problem

@@ -50,6 +50,16 @@ class Gpu:
         """Bytes that a block may have, if it asks for them."""
         return attribute_of(self.ordinal, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
 
+    @cached_property
+    def resident_threads(self) -> int:
+        """Threads that a multiprocessor holds at a time."""
+        return attribute_of(self.ordinal, "MAX_THREADS_PER_MULTIPROCESSOR")
+
+    @cached_property
+    def resident_blocks(self) -> int:
+        """Blocks that a multiprocessor holds at a time."""
+        return attribute_of(self.ordinal, "MAX_BLOCKS_PER_MULTIPROCESSOR")
+
     @property
     def unit(self) -> Unit:
         """The unit whose plans it executes: its own, or the default's where the catalogue has none."""

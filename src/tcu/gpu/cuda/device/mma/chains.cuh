@@ -1,6 +1,8 @@
 // A warp's group: CHAIN tiles, reduced by chained MMAs with a matrix of ones; a closing MMA then adds up their DOTS
 // partial sums (tcu/plan/plan.py, MmaStep).
 //
+// The numbers are a load::Array, or a load::Written one, which is contiguous whatever LAYOUT says.
+//
 // Compiled with ELEMENT and LAYOUT (load/array.cuh), and
 //   THREADS  of a block: the plan's B
 //   CHAIN    the plan's R
@@ -17,6 +19,7 @@
 #pragma once
 
 #include "device/load/array.cuh"
+#include "device/load/written.cuh"
 
 namespace tcu::mma {
 
@@ -138,8 +141,8 @@ __device__ inline Code operand_code(float number) {
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
 
 // Lane l's vector of a tile is half a line: line l / 2, numbers from 8 · (l % 2) on.
-template <bool WHOLE>
-__device__ inline void load_tile(const load::Array& x, i64 tile, Word (&a)[A_WORDS]) {
+template <bool WHOLE, typename Numbers>
+__device__ inline void load_tile(const Numbers& x, i64 tile, Word (&a)[A_WORDS]) {
     const i64 v = tile * WARP + threadIdx.x % WARP;
     Vector r;
     if (WHOLE || v < load::whole_vectors(x)) {
@@ -155,7 +158,8 @@ __device__ inline void load_tile(const load::Array& x, i64 tile, Word (&a)[A_WOR
     for (int i = 0; i < A_WORDS; ++i) a[i] = r.word[i];
 }
 
-__device__ inline bool is_whole(const load::Array& x, i64 tiles) { return tiles * WARP <= load::whole_vectors(x); }
+template <typename Numbers>
+__device__ inline bool is_whole(const Numbers& x, i64 tiles) { return tiles * WARP <= load::whole_vectors(x); }
 
 // Where a tile's vector lies in shared memory.  The eight vectors of one matrix are two apart.  In every other eight
 // vectors, neighbours change places: then the eight vectors of a matrix, and the eight that a quarter of the warp
@@ -208,8 +212,8 @@ __device__ inline void close(const Partial& partial, int, Word (&b)[B_WORDS]) {
 #else
 
 // Numbers as wide as a register need no exchange: each lane loads those of its own fragment.
-template <bool WHOLE>
-__device__ inline void load_tile(const load::Array& x, i64 tile, Word (&a)[A_WORDS]) {
+template <bool WHOLE, typename Numbers>
+__device__ inline void load_tile(const Numbers& x, i64 tile, Word (&a)[A_WORDS]) {
     const int lane = threadIdx.x % WARP;
 #pragma unroll
     for (int i = 0; i < A_WORDS; ++i) {
@@ -224,7 +228,8 @@ __device__ inline void load_tile(const load::Array& x, i64 tile, Word (&a)[A_WOR
     }
 }
 
-__device__ inline bool is_whole(const load::Array& x, i64 tiles) { return tiles * DOTS * K <= x.n; }
+template <typename Numbers>
+__device__ inline bool is_whole(const Numbers& x, i64 tiles) { return tiles * DOTS * K <= x.n; }
 
 __device__ inline void arrange(Word (&)[A_WORDS], int) {}
 
@@ -242,8 +247,8 @@ __device__ inline void close(const Partial& partial, int link, Word (&b)[B_WORDS
 
 #endif
 
-template <bool WHOLE, int COUNT>
-__device__ inline void add_tiles(const load::Array& x, i64 tile, Partial& partial) {
+template <bool WHOLE, int COUNT, typename Numbers>
+__device__ inline void add_tiles(const Numbers& x, i64 tile, Partial& partial) {
     Word a[COUNT][A_WORDS], b[B_WORDS];
 #pragma unroll
     for (int i = 0; i < B_WORDS; ++i) b[i] = ones();
@@ -255,8 +260,8 @@ __device__ inline void add_tiles(const load::Array& x, i64 tile, Partial& partia
     for (int i = 0; i < COUNT; ++i) partial.multiply(a[i], b);
 }
 
-template <bool WHOLE>
-__device__ inline void add_chain(const load::Array& x, i64 tile, Partial& partial) {
+template <bool WHOLE, typename Numbers>
+__device__ inline void add_chain(const Numbers& x, i64 tile, Partial& partial) {
     // Loads in flight: more would leave room for fewer blocks per multiprocessor.  At the end of the array, one after
     // another.
     constexpr int MOST = !WHOLE || LAYOUT == STRIDED ? 1 : LAYOUT == SHIFTED ? 2 : ELEMENT == BINARY64 ? 8 : 4;
@@ -267,7 +272,8 @@ __device__ inline void add_chain(const load::Array& x, i64 tile, Partial& partia
 }
 
 // The group's sum, in every lane.  All lanes of a warp come here.
-__device__ inline auto sum_of_group(const load::Array& x, i64 group) {
+template <typename Numbers>
+__device__ inline auto sum_of_group(const Numbers& x, i64 group) {
     Partial partial;
     if (is_whole(x, (group + 1) * CHAIN))
         add_chain<true>(x, group * CHAIN, partial);
