@@ -459,10 +459,8 @@ def block_sums(found: dict[str, Document]) -> Iterator[str]:
         for block in sorted({block for block, _ in single})
     ]
     yield from (*table(("", *(f"R = {chain}" for chain in chains)), lines), "")
-    yield from (
-        "The tree then took 58 registers, which halved the threads of a multiprocessor: that is the time of the larger blocks. "
-        "It takes 32 since then, which was not measured yet.", "",
-    )  # fmt: skip
+    share = [row["tree's speed in that of atomics"] for row in single.values()]
+    yield from (f"The tree has {min(share):.3f} to {max(share):.2f} times the speed of atomics.", "")
     yield from ("The same of split, by the share of the numbers that the tensor cores add:", "")
     split = [row for row in rows if row["variant"] == "split"]
     yield from table(tuple(f"{row['fraction']:.0%}" for row in split), [tuple(_both(row) for row in split)])

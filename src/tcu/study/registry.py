@@ -42,10 +42,8 @@ PAPERS: dict[str, tuple[str, str]] = {
 """Number → authors and title."""
 
 ABSENT: tuple[tuple[str, str], ...] = (
-    ("paper 000, section 5.1", "the recurrence with cooperative groups, beside the one of a kernel for each level"),
     ("paper 000, appendix B", "a TITAN RTX, and so every time on Turing"),
     ("paper 002, figure 3", "CUTLASS's products"),
-    ("paper 002", "times of the fuller paper's scans, which are variants of tcu.cumsum, beside CUB's"),
     ("paper 003, table 1", "Google's TPU v2 and v3 and Arm's v8.6-A; outputs of a T4, and of an A100's binary64 unit"),
 )  # fmt: skip
 """What the papers describe and measured, and no study has: place and what."""
