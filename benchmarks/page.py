@@ -852,20 +852,21 @@ def chains_of_products(found: dict[str, Document]) -> Iterator[str]:
 
 def triangle_scans(found: dict[str, Document]) -> Iterator[str]:
     """Numbers a second by the length of rows."""
-    (document,) = found.values()
+    ((name, document),) = found.items()
     points = document["figures"]["points"]
     yield from (
+        origin(name, document), "",
         "Billions of numbers a second, of rows of 16-bit numbers that are as many in all: each variant of `tcu.cumsum` by "
         "products with triangles of ones (Dakkak et al., ICS 2019), the default, a kernel that only copies, and the peers. "
         "“–”: not for such rows, or not measured.", "",
     )  # fmt: skip
     for dtype, result in dict.fromkeys((point["dtype"], point["result"]) for point in points):
         own = [point for point in points if (point["dtype"], point["result"]) == (dtype, result)]
-        names = list(dict.fromkeys(name for point in own for name in point["participants"]))
+        names = list(dict.fromkeys(who for point in own for who in point["participants"]))
         rows = [
             (f"{point['length']:,}", *(
                 f"{entry['numbers_per_s'] / 1e9:.1f}" if "numbers_per_s" in entry else "–"
-                for entry in (point["participants"].get(name, {}) for name in names)
+                for entry in (point["participants"].get(who, {}) for who in names)
             ))
             for point in own
         ]  # fmt: skip
