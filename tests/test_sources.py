@@ -383,11 +383,6 @@ WITHOUT_COMMIT = {
     "paper-002.json",
     "simulate-ranks.json",
     "studies/calibration-gpu.json",
-    "studies/gemm-rates.json",
-    "studies/hardware.json",
-    "studies/recurrence.json",
-    "studies/single-pass.json",
-    "studies/split.json",
     "studies/variants.json",
 }
 """Files from before of which no commit, or a changed one, is named; none may be added."""

@@ -55,8 +55,7 @@ CHANGES: dict[str, Change] = {
 
 UNMEASURABLE = {
     ("variants", "TITAN RTX"): 1, ("recurrence", "TITAN RTX"): 1, ("single-pass", "TITAN RTX"): 1, ("split", "TITAN RTX"): 1,
-    ("split", "hoped to use both at once"): 1, ("format-tables", "A tensor core of the T4"): 1,
-    ("format-tables", "Google TPU"): 1,
+    ("format-tables", "A tensor core of the T4"): 1, ("format-tables", "Google TPU"): 1,
     # Stored before the forms with atomics took part; tests of their own turn them by made-up rows.
     ("variants", "Single-pass is fastest"): 1, ("variants", "The recurrence is slow for small n"): 1,
     ("variants", "For very large n the recurrence"): 1, ("variants", "Single-pass is slightly faster than CUB"): 1,
