@@ -101,6 +101,7 @@ def test_another_plan_and_another_unit_are_wrong() -> None:
     assert not tcu.audit(product, a, b, matmul_plan(a, b, order="chain"), unit="V100").passed
 
 
+@pytest.mark.slow
 def test_scales_and_bias() -> None:
     a, b = numbers((9, 40), HALF), numbers((40, 21), HALF)
     plan = matmul_plan(a, b, result="float16")

@@ -352,7 +352,7 @@ def differing(row: Instruction, count: int, seed: int) -> list[str]:
 
 
 @pytest.mark.some(22)
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("row", ROWS)
 def test_the_fast_model_equals_the_definition_on_every_row(
     row: Instruction, request: pytest.FixtureRequest
@@ -405,6 +405,7 @@ def test_scales_belong_to_their_k_and_batches_broadcast() -> None:
         assert (d == expected).all()
 
 
+@pytest.mark.slow
 def test_a_scale_of_e4m3_has_no_sign_and_its_nan_is_one() -> None:
     a, b = ones((1, 64), FOUR), ones((64, 1), FOUR)
     scale = np.array([[1.0, -2.0, 0.5, -0.0]], UE4M3)

@@ -135,6 +135,7 @@ def test_files_have_the_bits_of_one_array(
     assert np.load("narrow.npy").tobytes() == wanted.tobytes()
 
 
+@pytest.mark.slow
 def test_exact_sums_in_files_go_through_inf_and_cancel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

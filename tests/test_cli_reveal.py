@@ -125,6 +125,7 @@ def test_running_sums_are_drawn_and_replayed(run: Run) -> None:
     assert run("replay", "plan.json", "x.npy", "--against", "sums.npy")[0] == 1
 
 
+@pytest.mark.slow
 def test_results_that_share_chains_name_each_other() -> None:
     step = tree_of(tcu.reveal(tcu.cumsum, 20, kind="cumsum", dtype="float32", seed=0, outputs=200).plan)
     lines = drawn_tree(step)

@@ -22,7 +22,7 @@ def run(name: str, text: str) -> doctest.TestResults:
     return doctest.DocTestRunner(verbose=False).run(test)
 
 
-@pytest.mark.slow(12)
+@pytest.mark.slow(6)
 @pytest.mark.parametrize("name", PUBLIC)
 def test_the_example_prints_what_it_says(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -117,7 +117,7 @@ def test_permutations_change_nothing(dtype: Any) -> None:
 # The law.
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @both
 @every_dtype
 def test_every_element_is_its_row_s_sum(name: str, dtype: Any) -> None:

@@ -271,7 +271,7 @@ def exact(text):
     return Fraction(0) if text == "0x0p+0" else parse_number(text).value
 
 
-@pytest.mark.slow(15)
+@pytest.mark.slow(8)
 @pytest.mark.parametrize(("unit", "row"), FLOATING, ids=lambda each: str(getattr(each, "signature", each)))
 def test_steps_end_where_the_unit_ends(unit, row):
     """tcu.mma is the fast model, written apart from the definition that is drawn."""

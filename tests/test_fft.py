@@ -196,7 +196,7 @@ LONG = (1 << 14, 1 << 15, 3 * 5 * 7 << 8, 3**9, 5 << 12, 10007, 1 << 16, 1 << 20
 
 
 @pytest.mark.some(9)
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [*LONG, pytest.param(1 << 24, marks=pytest.mark.slow)])
 def test_errors_of_long_transforms_are_below_the_bound(n: int, dtype: Any) -> None:

@@ -93,6 +93,7 @@ def test_layout_byte_order_and_alignment_do_not_matter() -> None:
         assert (tcu.mma(given, given, unit="H100") == expected).all()
 
 
+@pytest.mark.slow
 def test_tf32_drops_the_low_bits_so_a_nan_with_a_short_payload_is_an_infinity() -> None:
     a = np.array([[0x7F800001]], np.uint32).view(np.float32)
     one = np.ones((1, 1), np.float32)
@@ -101,6 +102,7 @@ def test_tf32_drops_the_low_bits_so_a_nan_with_a_short_payload_is_an_infinity() 
     assert tcu.mma(x, one, unit="A100")[0, 0] == 1.0
 
 
+@pytest.mark.slow
 def test_nan_bits_are_the_units_own() -> None:
     nan = np.array([[0xFE01]], np.uint16).view(np.float16)
     one = np.ones((1, 1), np.float16)
@@ -123,6 +125,7 @@ def test_a_sum_beyond_its_carry_bits_wraps_around() -> None:
             assert tcu.mma(a[:, :n], b[:n], unit=unit)[0, 0] == expected
 
 
+@pytest.mark.slow
 def test_a_sum_that_may_wrap_has_no_error_bound() -> None:
     row = Instruction("mma", "f16", "f16", "f32", (16, 8, 16), AlignedSum(16, 25, "RZ", carry_bits=3), ())
     x = np.ones((4, 4), np.float16)
@@ -175,6 +178,7 @@ def test_a_unit_of_the_users_own() -> None:
     assert (d == (F16.astype(np.float64) @ F16.astype(np.float64)).astype(np.float32)).all()
 
 
+@pytest.mark.slow
 def test_paper_003_statements_on_the_accumulator() -> None:
     """Paper 003, "Extra bits" and "NVIDIA Turing tensor cores": 1 + 2^-24 + 2^-24 on V100, T4, A100."""
     a = np.ones((1, 4), np.float16)
@@ -275,6 +279,7 @@ def test_every_generation_has_its_exponent_floors() -> None:
                 assert row.arithmetic.exponent_floor == floors[row.output == "binary16"], f"{unit.name} {row}"
 
 
+@pytest.mark.slow(3)
 @pytest.mark.parametrize(("unit", "instruction", "least"), [
     ("V100", "mma", 42), ("V100", "mma.m8n8k4", 42), ("T4", "mma.m8n8k4", 42), ("T4", "mma", 44), ("A100", "mma", 44),
     ("A2", "mma", 44), ("Ada", "mma", 44), ("L40S", "mma", 44), ("H200", "mma", 46), ("B200", "tcgen05", 46),

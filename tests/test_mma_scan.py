@@ -126,7 +126,7 @@ def test_the_bits_are_those_of_the_plan_read_literally(share: int) -> None:
 
 
 @pytest.mark.some(4)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @every_variant
 @every_dtype
 def test_three_levels_of_totals_have_the_bits_of_the_plan(variant: str, dtype: Any) -> None:
@@ -139,6 +139,7 @@ def test_three_levels_of_totals_have_the_bits_of_the_plan(variant: str, dtype: A
     same(tcu.cumsum(x, unit="A100", variant=variant, chain=chain), codes, variant)
 
 
+@pytest.mark.slow(2)
 @every_variant
 @every_dtype
 def test_running_sums_of_small_integers_are_exact(variant: str, dtype: Any) -> None:

@@ -122,7 +122,7 @@ def test_what_does_not_fit_the_words_is_not_narrow(changes: dict[str, Any]) -> N
 
 
 @pytest.mark.some(24)
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("row", NARROW)
 def test_narrow_sums_equal_wide_ones_across_tiles(row: Instruction, monkeypatch: pytest.MonkeyPatch) -> None:
     """A million adversarial dot products a row."""
@@ -141,6 +141,7 @@ def test_narrow_sums_equal_wide_ones_across_tiles(row: Instruction, monkeypatch:
         assert narrow.tobytes() == wide.tobytes(), (mode, other, m, n, k)
 
 
+@pytest.mark.slow(20)
 @pytest.mark.parametrize("row", NARROW)
 def test_the_largest_sums_fit_the_words(row: Instruction) -> None:
     """All significands largest, all exponents equal, all signs equal: nothing cancels."""

@@ -114,7 +114,7 @@ def numbers(n: int, points: int, dtype: Any, seed: int = 0) -> tuple[npt.NDArray
     return rng.standard_normal(n).astype(dtype), x
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("n", LENGTHS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_operation_is_the_plans(dtype: Any, n: int) -> None:

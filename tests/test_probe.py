@@ -58,7 +58,7 @@ def ask(probed: dict[tuple[str, ...], Probe], unit: str, given: str = "binary16"
     return probed[key]
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(("statement", "name", "values"), PAPER_003, ids=[row[1] for row in PAPER_003])
 def test_paper_003_binary16(statement: str, name: str, values: tuple[object, ...], probed) -> None:
     for unit, value in zip(("V100", "T4", "A100"), values, strict=True):

@@ -243,6 +243,7 @@ def test_one_chain_is_the_mma_of_the_unit() -> None:
     )
 
 
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("name", FLOATS)
 def test_rows_have_the_same_bits_alone_and_in_every_batch(name: str) -> None:
     a, b = drawn(name, (2, 67, 523)), drawn(name, (523, 131))

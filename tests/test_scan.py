@@ -44,7 +44,7 @@ def by_definition(x: Any, dtype: Any, exclusive: bool, reverse: bool) -> Any:
 # The plan.
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @every_dtype
 @every_direction
 def test_every_length_has_the_bits_of_the_plan(dtype: Any, exclusive: bool, reverse: bool) -> None:

@@ -258,7 +258,7 @@ QUIRKS = [
 ]
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("quirk", QUIRKS)
 @pytest.mark.parametrize("scale", [2.0**-24, 2.0**-14, 1.0, 2.0**9])
 def test_the_bound_holds_for_units_of_the_user_s_own(quirk: AlignedSum | FusedChain, scale: float) -> None:

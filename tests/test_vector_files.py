@@ -99,6 +99,7 @@ def test_the_file_is_what_its_documentation_says(saved: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_seed_decides_the_operands(h200: Vectors) -> None:
     assert equal(collect("H200"), h200)
     chosen = collect("h200", instruction="mma", input="bf16").entries
