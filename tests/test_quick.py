@@ -1,4 +1,4 @@
-"""Contract: `make test` leaves out what is marked slow, and still touches all that tcu has.
+"""Contract: `make test` leaves out what is marked slow, and cases without a value of their own, and still touches all that tcu has.
 
 Every public function, every command of the README and every unit of the catalogue is named by a test that it runs, and
 every surface has such tests, where its library is at hand.
@@ -38,22 +38,30 @@ def test_what_is_marked_slow_is_left_out(pytester: pytest.Pytester) -> None:
         @pytest.mark.parametrize("a", range(3))
         @pytest.mark.parametrize("b", range(3))
         def test_nine(a, b): pass
+        @pytest.mark.parametrize("a", range(3))
+        @pytest.mark.parametrize("b", range(4))
+        def test_twelve(a, b): pass
         @pytest.mark.slow(3)
         @pytest.mark.parametrize("a", [pytest.param(0, marks=pytest.mark.slow), 1])
         def test_two(a): pass
         """
     )
-    assert pytester.inline_run().countoutcomes() == [13, 0, 0]
+    assert pytester.inline_run().countoutcomes() == [25, 0, 0]
     result = pytester.runpytest_inprocess("--quick")
-    assert result.parseoutcomes() == {"passed": 5, "deselected": 8}
-    result.stdout.fnmatch_lines(["8 slow tests or cases left out: `make test-all` runs them"])
+    assert result.parseoutcomes() == {"passed": 9, "deselected": 16}
+    result.stdout.fnmatch_lines(["16 slow tests or cases left out: `make test-all` runs them"])
     passed, _, _ = pytester.inline_run("--quick").listoutcomes()
     names = [report.nodeid.partition("::")[2] for report in passed]
     assert {"test_quick", "test_two[1]"} < set(names)
-    places = [re.findall(r"\d", name) for name in names if name.startswith("test_nine")]
-    assert len(places) == 3
-    for values in zip(*places, strict=True):
+    nine, twelve = (
+        [re.findall(r"\d", name) for name in names if name.startswith(test)]
+        for test in ("test_nine", "test_twelve")
+    )
+    assert len(nine) == 3
+    for values in zip(*nine, strict=True):
         assert set(values) == {"0", "1", "2"}, "as many values as three cases can have"
+    assert len(twelve) == 4, "as many as hold every value"
+    assert [len(set(values)) for values in zip(*twelve, strict=True)] in ([3, 4], [4, 3])
 
 
 def test_some_cases_stand_for_all(pytester: pytest.Pytester) -> None:
