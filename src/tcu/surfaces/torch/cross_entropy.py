@@ -12,7 +12,7 @@ from tcu.formats.tensor import plain_view, tensor_of
 from tcu.plan.losses import Weights
 from tcu.surfaces.classes import check_classes
 from tcu.surfaces.torch.checks import check_arrays, check_numbers
-from tcu.surfaces.torch.derivatives import logsumexp_along, softmax_along, sum_along
+from tcu.surfaces.torch.derivative import logsumexp_along, softmax_along, sum_along
 from tcu.surfaces.torch.watch import in_graph, is_watched, recorder
 
 __all__ = ["cross_entropy"]

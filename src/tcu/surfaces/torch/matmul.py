@@ -16,7 +16,7 @@ from tcu.ops.matmul import FACTORS, MatmulCall, MatmulOptions, Product, product_
 from tcu.ops.options import defaults
 from tcu.surfaces.torch import run as _sums  # registers sums, which gradients take
 from tcu.surfaces.torch.checks import check_out, of_schema, put
-from tcu.surfaces.torch.derivatives import DERIVATIVES
+from tcu.surfaces.torch.derivative import DERIVATIVES
 from tcu.surfaces.torch.product_cache import keeper, shortcut
 from tcu.surfaces.torch.watch import constant, in_graph, is_watched, recorder, wants_gradients
 

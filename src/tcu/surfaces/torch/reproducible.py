@@ -21,7 +21,7 @@ from tcu.surfaces import fft, functions, row_norms
 from tcu.surfaces.cross_entropy import Reduction, cross_entropy
 from tcu.surfaces.matmul import matmul
 from tcu.surfaces.torch.checks import FLOATS
-from tcu.surfaces.torch.derivatives import exact_sum
+from tcu.surfaces.torch.derivative import exact_sum
 from tcu.surfaces.torch.elementary import quotient, square_root
 from tcu.surfaces.torch.scatter import BY_INDEX
 

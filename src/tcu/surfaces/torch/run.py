@@ -33,7 +33,8 @@ from tcu.surfaces.torch.checks import (
     result_dtype,
 )
 from tcu.surfaces.torch.cross_entropy import cross_entropy
-from tcu.surfaces.torch.derivatives import DERIVATIVES, derivative_of
+from tcu.surfaces.torch.derivative import DERIVATIVES
+from tcu.surfaces.torch.derivatives import derivative_of
 from tcu.surfaces.torch.forms import Form, form_of, forms_of
 from tcu.surfaces.torch.index_sums import sum_by_index
 from tcu.surfaces.torch.launch_cache import known, shortcut

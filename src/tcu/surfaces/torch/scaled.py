@@ -11,7 +11,7 @@ from tcu.formats.tensor import plain_view, tensor_of
 from tcu.ops.layout import Whole
 from tcu.ops.result import rounding_target
 from tcu.surfaces.torch.checks import check_out, of_schema, put
-from tcu.surfaces.torch.derivatives import Derivative, exact_sum
+from tcu.surfaces.torch.derivative import Derivative, exact_sum
 from tcu.surfaces.torch.forms import Form
 from tcu.surfaces.torch.watch import in_graph, is_watched, recorder
 

@@ -1,0 +1,186 @@
+"""The derivatives of exponentials over their sum, of the logarithms of both, and of norms of rows.
+
+What they add up along rows is added by tcu's plan of the row, so that gradients, too, have the same bits in every batch.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from tcu.surfaces.torch.derivative import (
+    Derivative,
+    keep,
+    keep_axes,
+    recorded_of_segments,
+    softmax_along,
+    spread,
+    sum_along,
+    total_of_rows,
+    with_axes,
+)  # fmt: skip
+from tcu.surfaces.torch.elementary import quotient, square_root
+
+__all__ = ["OF_MAPS", "OfLogSumExp", "OfRowNorm", "OfSegmentLogSumExp", "OfSegmentSoftmax"]
+
+
+class OfMap(Derivative):
+    """A derivative along rows whose Jacobian is made of x or the result, in at least binary32."""
+
+    saves_result = False
+
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        keep(ctx, inputs, output, output if cls.saves_result else inputs[0])
+        ctx.axis = inputs[1]
+
+    @staticmethod
+    def wide(ctx: Any, given: Any) -> tuple[Any, Any]:
+        """What was kept, and what the Jacobian is multiplied by."""
+        (kept,) = ctx.saved_tensors
+        kind = torch.promote_types(torch.promote_types(given.dtype, kept.dtype), torch.float32)
+        return kept.to(kind), given.to(kind)
+
+    @classmethod
+    def times(cls, ctx: Any, given: Any) -> Any:
+        """The Jacobian times a row."""
+        raise NotImplementedError
+
+    @classmethod
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        """Of symmetric Jacobians."""
+        return cls.times(ctx, gradient).to(ctx.dtype), *ctx.rest
+
+    @classmethod
+    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
+        return cls.times(ctx, tangent).to(ctx.result_dtype)
+
+
+class OfSoftmax(OfMap):
+    saves_result = True
+
+    @classmethod
+    def times(cls, ctx: Any, given: Any) -> Any:
+        y, given = cls.wide(ctx, given)
+        return y * (given - sum_along(given * y, ctx.axis))
+
+
+class OfLogSoftmax(OfMap):
+    """The softmax is computed again: the exponentials of its logarithms would be a library's."""
+
+    @classmethod
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        x, given = cls.wide(ctx, gradient)
+        return (given - softmax_along(x, ctx.axis) * sum_along(given, ctx.axis)).to(ctx.dtype), *ctx.rest
+
+    @classmethod
+    def times(cls, ctx: Any, given: Any) -> Any:
+        x, given = cls.wide(ctx, given)
+        return given - sum_along(softmax_along(x, ctx.axis) * given, ctx.axis)
+
+
+OF_MAPS = {"share": OfSoftmax, "log_share": OfLogSoftmax}
+
+
+class OfRowNorm(OfMap):
+    """r·(g - y·mean(g·y)), less r·mean(g) of rows that are centred; of rows over their norm sums stand for the means."""
+
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        super().setup_context(ctx, inputs, output)
+        wide = np.float64 if torch.float64 in (inputs[0].dtype, output.dtype) else np.float32
+        ctx.eps = cls.operation.eps((inputs[2], None), wide)
+
+    @classmethod
+    def times(cls, ctx: Any, given: Any) -> Any:
+        (x, given), axis = cls.wide(ctx, given), ctx.axis
+        n = x.shape[axis]
+        if cls.operation.finish == "direction":
+            norm = square_root(sum_along(x.square(), axis))
+            over = 1 / norm.clamp(min=ctx.eps)
+            y = x * over
+            return over * (given - y * (sum_along(given * y, axis) * (norm > ctx.eps)))
+        if cls.operation.finish == "standard":
+            x, given = (each - quotient(sum_along(each, axis), n) for each in (x, given))
+        over = 1 / square_root(quotient(sum_along(x.square(), axis), n) + ctx.eps)
+        y = x * over
+        return over * (given - y * quotient(sum_along(given * y, axis), n))
+
+
+class OfLogSumExp(Derivative):
+    """The softmax of x, and 0 where all of a row is -inf."""
+
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        keep(ctx, inputs, output, inputs[0], output)
+        keep_axes(ctx, *inputs)
+
+    @classmethod
+    def shares(cls, ctx: Any) -> Any:
+        x, result = ctx.saved_tensors
+        wide = x.to(torch.promote_types(torch.promote_types(x.dtype, result.dtype), torch.float32))
+        axes, last = ctx.axes, tuple(range(-len(ctx.axes), 0))
+        rows = wide.movedim(axes, last)
+        line = rows.reshape(*rows.shape[: rows.dim() - len(axes)], ctx.n)
+        shares = softmax_along(line, -1).reshape(rows.shape).movedim(last, axes)
+        return shares.masked_fill(with_axes(ctx, result) == -math.inf, 0)
+
+    @classmethod
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        return (with_axes(ctx, gradient) * cls.shares(ctx)).to(ctx.dtype), *ctx.rest
+
+    @classmethod
+    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
+        shares = cls.shares(ctx)
+        return total_of_rows(ctx, shares * tangent.to(shares.dtype)).to(ctx.result_dtype)
+
+
+class OfSegmentSoftmax(Derivative):
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        keep(ctx, inputs, output, output, inputs[1])
+
+    @classmethod
+    def times(cls, ctx: Any, given: Any) -> Any:
+        (y, offsets), kind = ctx.saved_tensors, given.dtype
+        kind = torch.promote_types(torch.promote_types(kind, y.dtype), torch.float32)
+        y, given = y.to(kind), given.to(kind)
+        return y * (given - spread(recorded_of_segments("segment_sum", given * y, offsets), offsets, y))
+
+    @classmethod
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        return cls.times(ctx, gradient).to(ctx.dtype), *ctx.rest
+
+    @classmethod
+    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
+        return cls.times(ctx, tangent).to(ctx.result_dtype)
+
+
+class OfSegmentLogSumExp(Derivative):
+    """The softmax of each segment, and 0 where all of it is -inf."""
+
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        keep(ctx, inputs, output, inputs[0], output, inputs[1])
+
+    @classmethod
+    def shares(cls, ctx: Any) -> Any:
+        x, result, offsets = ctx.saved_tensors
+        wide = x.to(torch.promote_types(torch.promote_types(x.dtype, result.dtype), torch.float32))
+        shares = recorded_of_segments("segment_softmax", wide, offsets)
+        return shares.masked_fill(spread(result == -math.inf, offsets, x), 0)
+
+    @classmethod
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        given = spread(gradient, ctx.saved_tensors[2], ctx.saved_tensors[0])
+        return (given * cls.shares(ctx)).to(ctx.dtype), *ctx.rest
+
+    @classmethod
+    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
+        shares = cls.shares(ctx)
+        return recorded_of_segments(
+            "segment_sum", shares * tangent.to(shares.dtype), ctx.saved_tensors[2]
+        ).to(ctx.result_dtype)
