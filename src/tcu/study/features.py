@@ -488,7 +488,7 @@ def _gpu_show(rows: Rows) -> Shown:
 FEATURES_ON_GPU = Study(
     "features-gpu", "Numerical features of a GPU's own units", ("003 findings",),
     "What do the same experiments find on the hardware itself?",
-    _gpu_show, _gpu_points, _gpu_measure, (20, 60), ("gpu",), seed=3, sources=("probes", *kernels_of("mma")),
+    _gpu_show, _gpu_points, _gpu_measure, (20, 120), ("gpu",), seed=3, sources=("probes", *kernels_of("mma")),
 )  # fmt: skip
 
 

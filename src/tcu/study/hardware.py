@@ -101,6 +101,6 @@ def _show(rows: Rows) -> Shown:
 HARDWARE = Study(
     "hardware", "Model and hardware, bit for bit", (),
     "Does a GPU compute what the catalogue says?",
-    _show, _points, _measure, (20, 60), ("gpu",), 0, Source("gpu-units.json", _rows),
+    _show, _points, _measure, (20, 120), ("gpu",), 0, Source("gpu-units.json", _rows),
     sources=("model", *kernels_of("mma")),
 )  # fmt: skip
