@@ -30,7 +30,7 @@ demo: $(VENV)/.user       ## set up, sum a real data set as GPUs would, look ins
 	$(BIN)/tcu sum $(DATA) --input-dtype float16 --variant short-chain
 	$(BIN)/tcu explain --unit V100 --brief "1 + 2^-24 + 2^-24"
 
-test: $(VENV)/.dev        ## set up and test every feature (4 minutes at most on two cores)
+test: $(VENV)/.dev        ## set up and test every feature (about 4 minutes on two cores)
 	$(PYTEST) --quick
 
 test-all: $(VENV)/.dev    ## all tests: also those that take long, and more cases of each
