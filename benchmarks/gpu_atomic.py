@@ -177,6 +177,7 @@ def main() -> None:
             max(filter(None, at_n)),
             flush=True,
         )
+        record.save("gpu-atomic", {"rows": rows, "levels": levels})
     for n in LEVEL_SIZES:
         arrays = arrays_of(n, clock)
         levels += [level_row(options, n, arrays, clock) for options in level_configurations()]
@@ -184,7 +185,7 @@ def main() -> None:
             one["seconds"]["launches"] / one["seconds"]["one launch"] for one in levels if one["n"] == n
         ]
         print(n, "one launch in the speed of launches, least and most:", min(ratios), max(ratios), flush=True)
-    record.save("gpu-atomic", {"rows": rows, "levels": levels})
+        record.save("gpu-atomic", {"rows": rows, "levels": levels})
 
 
 if __name__ == "__main__":

@@ -13,9 +13,23 @@ from tcu.ops.options import defaults
 from tcu.surfaces.torch.watch import recorder
 
 __all__ = [
-    "DERIVATIVES", "Derivative", "exact_sum", "keep", "keep_axes", "logsumexp_along", "recorded_of_segments",
-    "recorded_sum", "softmax_along", "spread", "sum_along", "times_rounded", "total_of_rows", "wide_product", "with_axes",
-]  # fmt: skip
+    "DERIVATIVES",
+    "Derivative",
+    "exact_sum",
+    "keep",
+    "keep_axes",
+    "logsumexp_along",
+    "recorded_of_segments",
+    "recorded_sum",
+    "softmax_along",
+    "spread",
+    "sum_along",
+    "times_rounded",
+    "total_of_rows",
+    "wide_dtype",
+    "wide_product",
+    "with_axes",
+]
 
 
 class Derivative(torch.autograd.Function):  # type: ignore[misc]
@@ -68,9 +82,14 @@ def total_of_rows(ctx: Any, x: Any, dtype: Any = None) -> Any:
     return x.sum(ctx.axes, keepdim=ctx.keepdims, dtype=dtype) if ctx.axes else x.to(dtype or x.dtype)
 
 
+def wide_dtype(first: Any, second: Any) -> Any:
+    """What holds numbers of both, and is binary32 at least."""
+    return torch.promote_types(torch.promote_types(first, second), torch.float32)
+
+
 def wide_product(x: Any, y: Any, dtype: Any) -> Any:
     """x·y in at least binary32: in 16 bits it overflows where the sum of products does not."""
-    wide = torch.promote_types(torch.promote_types(x.dtype, dtype), torch.float32)
+    wide = wide_dtype(x.dtype, dtype)
     return x.to(wide) * y.to(wide)
 
 

@@ -16,7 +16,7 @@ from tcu.surfaces.torch.row_derivatives import (
     OfRowNorm,
     OfSegmentLogSumExp,
     OfSegmentSoftmax,
-)  # fmt: skip
+)
 from tcu.surfaces.torch.sum_derivatives import (
     OfDot,
     OfMoments,
@@ -28,7 +28,7 @@ from tcu.surfaces.torch.sum_derivatives import (
     OfSegmentScan,
     OfSegmentSums,
     OfSums,
-)  # fmt: skip
+)
 
 __all__ = ["derivative_of"]
 

@@ -20,15 +20,16 @@ from tcu.surfaces.torch.derivative import (
     spread,
     sum_along,
     total_of_rows,
+    wide_dtype,
     with_axes,
-)  # fmt: skip
+)
 from tcu.surfaces.torch.elementary import quotient, square_root
 
 __all__ = ["OF_MAPS", "OfLogSumExp", "OfRowNorm", "OfSegmentLogSumExp", "OfSegmentSoftmax"]
 
 
 class OfMap(Derivative):
-    """A derivative along rows whose Jacobian is made of x or the result, in at least binary32."""
+    """A derivative along rows or segments whose Jacobian is made of x or the result, in at least binary32."""
 
     saves_result = False
 
@@ -40,8 +41,8 @@ class OfMap(Derivative):
     @staticmethod
     def wide(ctx: Any, given: Any) -> tuple[Any, Any]:
         """What was kept, and what the Jacobian is multiplied by."""
-        (kept,) = ctx.saved_tensors
-        kind = torch.promote_types(torch.promote_types(given.dtype, kept.dtype), torch.float32)
+        kept, *_ = ctx.saved_tensors
+        kind = wide_dtype(given.dtype, kept.dtype)
         return kept.to(kind), given.to(kind)
 
     @classmethod
@@ -121,7 +122,7 @@ class OfLogSumExp(Derivative):
     @classmethod
     def shares(cls, ctx: Any) -> Any:
         x, result = ctx.saved_tensors
-        wide = x.to(torch.promote_types(torch.promote_types(x.dtype, result.dtype), torch.float32))
+        wide = x.to(wide_dtype(x.dtype, result.dtype))
         axes, last = ctx.axes, tuple(range(-len(ctx.axes), 0))
         rows = wide.movedim(axes, last)
         line = rows.reshape(*rows.shape[: rows.dim() - len(axes)], ctx.n)
@@ -138,25 +139,15 @@ class OfLogSumExp(Derivative):
         return total_of_rows(ctx, shares * tangent.to(shares.dtype)).to(ctx.result_dtype)
 
 
-class OfSegmentSoftmax(Derivative):
+class OfSegmentSoftmax(OfMap):
     @classmethod
     def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         keep(ctx, inputs, output, output, inputs[1])
 
     @classmethod
     def times(cls, ctx: Any, given: Any) -> Any:
-        (y, offsets), kind = ctx.saved_tensors, given.dtype
-        kind = torch.promote_types(torch.promote_types(kind, y.dtype), torch.float32)
-        y, given = y.to(kind), given.to(kind)
+        (y, given), offsets = cls.wide(ctx, given), ctx.saved_tensors[1]
         return y * (given - spread(recorded_of_segments("segment_sum", given * y, offsets), offsets, y))
-
-    @classmethod
-    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
-        return cls.times(ctx, gradient).to(ctx.dtype), *ctx.rest
-
-    @classmethod
-    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
-        return cls.times(ctx, tangent).to(ctx.result_dtype)
 
 
 class OfSegmentLogSumExp(Derivative):
@@ -169,7 +160,7 @@ class OfSegmentLogSumExp(Derivative):
     @classmethod
     def shares(cls, ctx: Any) -> Any:
         x, result, offsets = ctx.saved_tensors
-        wide = x.to(torch.promote_types(torch.promote_types(x.dtype, result.dtype), torch.float32))
+        wide = x.to(wide_dtype(x.dtype, result.dtype))
         shares = recorded_of_segments("segment_softmax", wide, offsets)
         return shares.masked_fill(spread(result == -math.inf, offsets, x), 0)
 

@@ -18,13 +18,21 @@ from tcu.surfaces.torch.derivative import (
     total_of_rows,
     wide_product,
     with_axes,
-)  # fmt: skip
+)
 from tcu.surfaces.torch.elementary import quotient
 
 __all__ = [
-    "OfDot", "OfMoments", "OfNorm", "OfScan", "OfSegmentDot", "OfSegmentMoments", "OfSegmentNorm", "OfSegmentScan",
-    "OfSegmentSums", "OfSums",
-]  # fmt: skip
+    "OfDot",
+    "OfMoments",
+    "OfNorm",
+    "OfScan",
+    "OfSegmentDot",
+    "OfSegmentMoments",
+    "OfSegmentNorm",
+    "OfSegmentScan",
+    "OfSegmentSums",
+    "OfSums",
+]
 
 
 class OfSums(Derivative):
