@@ -382,8 +382,6 @@ WITHOUT_COMMIT = {
     "matmul-errors.json",
     "paper-002.json",
     "simulate-ranks.json",
-    "studies/calibration-gpu.json",
-    "studies/variants.json",
 }
 """Files from before of which no commit, or a changed one, is named; none may be added."""
 
