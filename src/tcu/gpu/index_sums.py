@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -23,10 +24,12 @@ _MOST_ROWS = 256
 """Of a slot that a lane adds up by itself."""
 _RESIDENT = {2: 4, 4: 3, 8: 3}
 """Blocks of a multiprocessor, by the bytes of a number."""
-_WINDOW, _ROOM = 8, 12
-"""Slots of a window, and rows of theirs that are in shared memory."""
-_WINDOW_THREADS, _WINDOW_RESIDENT = 32, 32
-"""2^20 rows of 128 numbers of bfloat16 to as many slots took 222 us, of 64 threads 228 (H100)."""
+_WINDOW, _WINDOW_ROWS, _WAVES = 8, 64, 5
+"""Slots of a window, at most, but not more than have so many rows, or than leave each place for a warp so many windows."""
+_STAGED = 8
+"""Rows of a warp that have room in shared memory."""
+_PIECE_THREADS = 128
+"""Of a block for pieces of long slots: blocks of a warp, that find none, take 3.7 us in place of 1.5 (H200)."""
 _WARP = 32
 """Lanes, of which a window's rows have at most all."""
 _LEAST_SORTED = 1 << 22
@@ -228,34 +231,44 @@ def rows_recipe(
         "longs": (ROOM, _LONG_COUNT), "pieces": (ROOM, 8 * room.pieces), "long_slots": (ROOM, 8 * room.long_slots),
         "sums": (ROOM, 8 * room.sums),
     }  # fmt: skip
-    every = -(-slots * lanes // (_THREADS * together))
     filled = gpu.multiprocessors * resident
-    first = KernelChoice("listed_rows", macros, every, _THREADS, problem, takes)
-    if n <= 2 * slots and unit * element.dtype.itemsize == LOAD and shift >= 0 and lanes <= _WARP:
-        first = _windows(slots, lanes, macros, problem, takes, gpu)
-    others = ("listed_pieces", "listed_long_slots") if n > _MOST_ROWS else ()
-    rest = [
-        KernelChoice("listed_rows", macros, filled, _THREADS, problem, takes, entry=each) for each in others
-    ]
-    return Recipe((first, *rest), room.words)
+    rows = KernelChoice(
+        "listed_rows", macros, -(-slots * lanes // (_THREADS * together)), _THREADS, problem, takes
+    )
+    pieces = replace(rows, blocks=filled, entry="listed_pieces")
+    if (
+        unit * element.dtype.itemsize == LOAD and stride * element.dtype.itemsize < 1 << 32
+    ):  # which the kernel multiplies by
+        rows, pieces = _windows(n, slots, lanes, rows, gpu)
+    long_slots = KernelChoice(
+        "listed_rows", macros, filled, _THREADS, problem, takes, entry="listed_long_slots"
+    )
+    return Recipe((rows, pieces, long_slots) if n > _MOST_ROWS else (rows,), room.words)
 
 
 def _windows(
-    slots: int, lanes: int, macros: dict[str, object], problem: Struct, takes: dict[str, Given], gpu: Gpu
-) -> KernelChoice:  # fmt: skip
-    """Where slots have about one row."""
-    resident, threads = _WINDOW_RESIDENT, _WINDOW_THREADS
-    room = _ROOM if gpu.shared_memory >= resident * threads * _ROOM * LOAD else _ROOM // 2
-    windows = -(-slots // _WINDOW)
+    n: int, slots: int, lanes: int, rows: KernelChoice, gpu: Gpu
+) -> tuple[KernelChoice, KernelChoice]:
+    """The kernels of windows of slots and of pieces, in place of that of single slots."""
+    together = min(_WARP, 1 << (lanes - 1).bit_length())
+    across = -(-lanes // together)
+    # A lane's numbers of many columns have more registers than 32 warps leave it.
+    resident, staged = 32 if across == 1 else 24, _STAGED
+    if gpu.shared_memory < resident * _WARP * staged * LOAD:
+        staged //= 2
+    groups = gpu.multiprocessors * resident * _WARP // together
+    window = max(1, min(_WINDOW, _WINDOW_ROWS * slots // max(n, 1), int(slots * across / (_WAVES * groups))))
     macros = {
-        **macros, "THREADS": threads, "RESIDENT": resident, "LANES": lanes, "SLOTS": _WINDOW, "STAGED": room, "ROWS": 2
+        **rows.macros, "THREADS": _WARP, "RESIDENT": resident, "LANES": together, "SLOTS": window, "STAGED": staged, "ROWS": 2
     }  # fmt: skip
-    return KernelChoice(
-        "listed_windows",
-        macros,
-        -(-windows * lanes // threads),
-        threads,
-        problem,
-        takes,
-        shared=threads * room * LOAD,
-    )
+    windows = replace(
+        rows, source="listed_windows", macros=macros, blocks=-(-(-(-slots // window) * across * together) // _WARP),
+        threads=_WARP, shared=_WARP * staged * LOAD,
+    )  # fmt: skip
+    warps = _PIECE_THREADS // _WARP
+    pieces = replace(
+        windows, macros={**macros, "THREADS": _PIECE_THREADS, "RESIDENT": resident // warps},
+        blocks=gpu.multiprocessors * resident // warps, threads=_PIECE_THREADS, shared=warps * windows.shared,
+        entry="listed_pieces_of_windows",
+    )  # fmt: skip
+    return windows, pieces

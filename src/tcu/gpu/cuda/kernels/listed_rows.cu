@@ -1,8 +1,7 @@
 // Exact sums of rows that a list brings together, number by number: what an index sends to each slot.
 //
-// A lane has COLUMNS neighbouring numbers of a slot, reads them in all of its rows, and adds them up: numbers of 16 bits as in
-// exact/lane_sums.cuh, others in two numbers of binary64 (exact/double_sum.cuh), which are soon begun and soon rounded.  What
-// the proof fails for, a warp adds up again in limbs.  A slot of many rows is cut into pieces,
+// A lane has COLUMNS neighbouring numbers of a slot, reads them in all of its rows, and adds them up in binary64
+// (exact/slot_columns.cuh).  What no proof holds for, a warp adds up again in limbs.  A slot of many rows is cut into pieces,
 // which kernels of their own take: `listed_pieces` leaves two numbers of binary64 for each, whose sum is that of the piece,
 // or NaN without a proof; `listed_long_slots` adds these up.
 //
@@ -13,7 +12,6 @@
 #include "device/exact/slot_columns.cuh"
 
 using namespace tcu;
-using exact::ColumnSums;
 using exact::ListedPiece;
 using exact::ListedRows;
 using exact::SlotResults;
@@ -56,18 +54,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
 #pragma unroll
     for (int s = 0; s < SLOTS; ++s) {
         const i64 slot = slot_of(s), unit = first + s * THREADS - slot * units;
-        u32 left = 0;  // columns without a proof
+        u32 left = 0;
         if (slot < p.slots) {
             const SlotRows share = share_of(slot, s);
             if (share.count > p.most) {
-                if (unit == 0) exact::list_pieces(p, static_cast<u32>(slot));
+                left = unit == 0 ? exact::IS_LONG : 0;
             } else {
                 SlotResults results;
-                left = results.of(ahead[s], share.count, [&](int i) { return share.row(i); });
+                const auto row = [&](int i) { return share.row(i); };
+                left = results.of(ahead[s], share.count, row, row);
                 results.store(finish::place(p.out, slot * p.columns + unit * COLUMNS, TARGET));
             }
         }
-        exact::sum_what_is_left(p, left, slot, unit * COLUMNS, all_limbs[threadIdx.x / WARP]);
+        exact::do_what_is_left(p, left, slot, unit * COLUMNS, all_limbs[threadIdx.x / WARP]);
     }
 }
 
@@ -81,15 +80,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         if (unit >= units) continue;
         SlotRows share(p, piece.slot, unit, piece.number * p.most);
         share.count = static_cast<int>(min(static_cast<i64>(share.count), p.most));
-        const ColumnSums own(share.first_row(), share.count, [&](int i) { return share.row(i); });
-        double2* const to = reinterpret_cast<double2*>(p.sums) + item * p.columns + unit * COLUMNS;
-#pragma unroll
-        for (int c = 0; c < COLUMNS; ++c)
-            to[c] = own.proved(c) ? own.pair(c) : double2{__longlong_as_double(~0ll), 0};
+        const auto row = [&](int i) { return share.row(i); };
+        exact::store_pairs(p.sums + 2 * (item * p.columns + unit * COLUMNS), share.first_row(), share.count, row, row);
     }
 }
 
-constexpr int TOGETHER = 8;  // lanes that share the pieces of a long slot's column
+constexpr int TOGETHER = 16;  // lanes that share the pieces of a long slot's column
 
 extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS))
     listed_long_slots(const __grid_constant__ ListedRows p) {
@@ -104,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         const i64 count = p.edges[first.slot + 1] - p.edges[first.slot], pieces = (count + p.most - 1) / p.most;
         exact::DoubleSum sum;
         const double2* const from = reinterpret_cast<const double2*>(p.sums) + first.number * p.columns + column;
-#pragma unroll 4
+#pragma unroll 8
         for (i64 i = lane / WIDTH; i < pieces && column < p.columns; i += TOGETHER) {
             const double2 piece = from[i * p.columns];
             sum.add(piece.x);
@@ -125,6 +121,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
             else
                 exact::store_doubles(sum.high, sum.low, out, TARGET);
         }
-        exact::sum_what_is_left(p, is_mine && !proved, first.slot, column, all_limbs[threadIdx.x / WARP]);
+        exact::do_what_is_left(p, is_mine && !proved, first.slot, column, all_limbs[threadIdx.x / WARP]);
     }
 }

@@ -10,8 +10,7 @@
 
 #include "device/exact/double_sum.cuh"
 #include "device/exact/lane_sums.cuh"
-#include "device/finish/result_code.cuh"
-#include "device/finish/sixteen_bits.cuh"
+#include "device/finish/rounded_pair.cuh"
 
 namespace tcu::exact {
 
@@ -58,70 +57,137 @@ __device__ inline void add_rounded(Vector& x, const Vector& y) {
     }
 }
 
-// The sums of a lane's columns of listed rows.
-struct ColumnSums {
-#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
-    double sums[COLUMNS] = {};
-    PairRange seen;  // of all columns: one proof for them takes a quarter of the instructions
-    int log;
-#else
-    DoubleSum sums[COLUMNS];
-#endif
-
-    // The first of the rows is there already; read(row) gives the others.
-    template <typename Read>
-    __device__ ColumnSums(const Vector& first, int count, Read read) {
-#pragma unroll
-        for (int c = 0; c < COLUMNS; ++c) add(first, c);
+// The first of the rows is there already; read(row) gives the others, in their order.
+template <typename Sums, typename Read>
+__device__ inline void add_rows(Sums& sums, const Vector& first, int count, Read read) {
+    sums.add(first);
 #pragma unroll 1
-        for (int row = 1; row < count; row += ROWS) {
-            Vector x[ROWS];
+    for (int row = 1; row < count; row += ROWS) {
+        Vector x[ROWS];
 #pragma unroll
-            for (int i = 0; i < ROWS; ++i) {
-                x[i].words = make_uint4(0, 0, 0, 0);
-                if (row + i < count) x[i] = read(row + i);
-            }
-#pragma unroll
-            for (int i = 0; i < ROWS; ++i)
-#pragma unroll
-                for (int c = 0; c < COLUMNS; ++c) add(x[i], c);
+        for (int i = 0; i < ROWS; ++i) {
+            x[i].words = make_uint4(0, 0, 0, 0);
+            if (row + i < count) x[i] = read(row + i);
         }
-#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
-        log = 32 - __clz(count > 1 ? count - 1 : 0);
-#endif
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) sums.add(x[i]);
     }
+}
 
-#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
-    __device__ void add(const Vector& x, int c) {
-        if (c % 2 == 0) seen.see(x.word[c / 2]);
-        sums[c] += moved(x.word[c / 2], c % 2);
+#if ELEMENT != BINARY64
+// A lane's columns of listed rows, in one number of binary64 each, and whether that is exact: a proof for all columns together, by
+// the largest and the smallest number.
+struct PlainSums {
+    double sums[COLUMNS] = {};
+#if ELEMENT == BINARY32
+    u32 largest = 0;              // of codes with the sign bit set, less one: so zero stands apart
+    int smallest = 0x7fffffff;
+
+    __device__ void add(const Vector& x) {
+#pragma unroll
+        for (int c = 0; c < COLUMNS; ++c) {
+            const u32 code = (x.word[c] | 0x80000000) - 1;
+            largest = max(largest, code);
+            smallest = min(smallest, static_cast<int>(code));
+            sums[c] += to_binary64(x.codes[c]);
+        }
     }
-    __device__ bool proved(int) const { return seen.fits(log); }
-    // Two numbers whose sum it is.
-    __device__ double2 pair(int c) const { return {sums[c] * UP, 0}; }
+    __device__ bool fit(int log) const {
+        return largest < (0x80000000 | static_cast<u32>(FIELDS) << FRACTION) - 1 &&
+               largest - static_cast<u32>(smallest) <= static_cast<u32>(52 - FRACTION - log) << FRACTION;
+    }
+    __device__ double number(int c) const { return sums[c]; }
+    __device__ bool store_mean(int c, int count, void* out) const { return store_double_sum({sums[c], 0}, count, out, TARGET); }
+#else
+    PairRange seen;
+
+    __device__ void add(const Vector& x) {
+#pragma unroll
+        for (int c = 0; c < COLUMNS; ++c) {
+            if (c % 2 == 0) seen.see(x.word[c / 2]);
+            // Conversions and integer arithmetic are units of their own: both at work take 0.98 of the time.
+            sums[c] += c % 2 ? moved(x.word[c / 2], 1) : to_binary64(x.codes[c]);
+        }
+    }
+    __device__ bool fit(int log) const { return seen.fits(log); }
+    __device__ double number(int c) const { return c % 2 ? sums[c] * UP : sums[c]; }
     __device__ bool store_mean(int c, int count, void* out) const {
-        store_sum(parts_of(sums[c], seen), count, out, TARGET);
+        store_sum(parts_of(c % 2 ? sums[c] : sums[c] / UP, seen), count, out, TARGET);
         return true;
     }
-#else
-    __device__ void add(const Vector& x, int c) { sums[c].add(to_binary64(x.codes[c])); }
-    __device__ bool proved(int c) const { return !sums[c].leftover && sums[c].high - sums[c].high == 0; }
-    __device__ double2 pair(int c) const { return {sums[c].high, sums[c].low}; }
-    __device__ bool store_mean(int c, int count, void* out) const { return store_double_sum(sums[c], count, out, TARGET); }
 #endif
+    __device__ bool proved(int count) const { return fit(32 - __clz(count > 1 ? count - 1 : 0)); }
 };
+#endif
+
+#if ELEMENT == BINARY32 || ELEMENT == BINARY64
+// The same in two numbers of binary64 each.  They take 13 operations of binary64 a number: those of binary32, of which a
+// multiprocessor reads 4.5 a clock, took all that it does.
+struct DoubleSums {
+    DoubleSum sums[COLUMNS];
+
+    __device__ void add(const Vector& x) {
+#pragma unroll
+        for (int c = 0; c < COLUMNS; ++c) sums[c].add(to_binary64(x.codes[c]));
+    }
+    __device__ bool proved(int c) const { return !sums[c].leftover && sums[c].high - sums[c].high == 0; }
+};
+#endif
+
+// Stores two numbers for each column of a piece of a slot, whose sum is that of the piece; NaN where there is no proof.  again(row)
+// reads any row once more.
+template <typename Read, typename Again>
+__device__ inline void store_pairs(double* to, const Vector& first, int count, Read read, Again again) {
+    double2* const pairs = reinterpret_cast<double2*>(to);
+    const double2 unknown = {__longlong_as_double(~0ll), 0};
+#if ELEMENT != BINARY64
+    PlainSums plain;
+    add_rows(plain, first, count, read);
+    const bool is_proved = plain.proved(count);
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c) pairs[c] = is_proved ? double2{plain.number(c), 0} : unknown;
+    if (is_proved || PLAIN) return;
+#endif
+#if ELEMENT == BINARY32 || ELEMENT == BINARY64
+    DoubleSums sums;
+    if constexpr (ELEMENT == BINARY32) add_rows(sums, again(0), count, again);
+    else add_rows(sums, first, count, read);
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c) pairs[c] = sums.proved(c) ? double2{sums.sums[c].high, sums.sums[c].low} : unknown;
+#endif
+}
 
 __device__ __noinline__ void sum_rows_in_limbs(const Code* data, const u32* rows, i64 stride, i64 count, i64* limbs) {
     sum_numbers_in_limbs(count, limbs, [=](i64 i) { return data[rows[i] * stride]; });
 }
 
-// Called by a whole warp: of the lanes that have some left, one after another, whole sums of columns in limbs.
-__device__ inline void sum_what_is_left(const ListedRows& p, u32 left, i64 slot, i64 column, i64* limbs) {
+// What a lane has left of a slot that is cut into pieces; otherwise a bit for each column without a proof.
+constexpr u32 IS_LONG = 1u << 31;
+
+// Called by a whole warp.
+__device__ inline void list_pieces(const ListedRows& p, u32 slot) {
+    const u32 lane = threadIdx.x % WARP, pieces = static_cast<u32>((p.edges[slot + 1] - p.edges[slot] + p.most - 1) / p.most);
+    u32 first = 0;
+    if (lane == 0) {
+        first = atomicAdd(p.items, pieces);
+        p.long_slots[atomicAdd(p.longs, 1u)] = {slot, first};
+    }
+    first = __shfl_sync(ALL, first, 0);
+    for (u32 i = lane; i < pieces; i += WARP) p.pieces[first + i] = {slot, i};
+}
+
+// Called by a whole warp: for each lane that has something left, lists its slot's pieces, or adds up whole columns in limbs.
+__device__ inline void do_what_is_left(const ListedRows& p, u32 left, i64 slot, i64 column, i64* limbs) {
     for (u32 rest = __ballot_sync(ALL, left != 0); rest; rest &= rest - 1) {
         const int who = __ffs(rest) - 1;
         const i64 its_slot = __shfl_sync(ALL, slot, who), its_column = __shfl_sync(ALL, column, who);
+        u32 some = __shfl_sync(ALL, left, who);
+        if (some & IS_LONG) {
+            list_pieces(p, static_cast<u32>(its_slot));
+            continue;
+        }
         const i64 first = p.edges[its_slot], count = p.edges[its_slot + 1] - first;
-        for (u32 some = __shfl_sync(ALL, left, who); some; some &= some - 1) {
+        for (; some; some &= some - 1) {
             const i64 at = its_column + (__ffs(some) - 1);
             const Code* const data = static_cast<const Code*>(p.data) + at;
             const u32* const rows = p.rows + first;
@@ -140,41 +206,78 @@ union SlotResults {
     u64 wide[(COLUMNS * sizeof(finish::ResultCode) + 7) / 8];
     u32 words[(COLUMNS * sizeof(finish::ResultCode) + 3) / 4];
 
-    // Returns the columns without a proof.
-    template <typename Read>
-    __device__ u32 of(const Vector& first, int count, Read read) {
-        u32 left = 0;
+    // Returns the columns without a proof, a bit for each.  again(row) reads any row once more.
+    template <typename Read, typename Again>
+    __device__ u32 of(const Vector& first, int count, Read read, Again again) {
         if (count <= 1 || (count == 2 && IS_SAME_FORMAT && !MEAN)) {
-            Vector sums = first;
-            if constexpr (IS_SAME_FORMAT && !MEAN)
-                if (count == 2) add_rounded(sums, read(1));
-            if constexpr (IS_SAME_FORMAT) make_sums(sums);
-#pragma unroll
-            for (int c = 0; c < COLUMNS; ++c) {
-                if (MEAN && count == 0)
-                    codes[c] = finish::not_a_number();
-                else if constexpr (IS_SAME_FORMAT)
-                    codes[c] = static_cast<finish::ResultCode>(sums.codes[c]);
-                else
-                    finish::store_rounded(&codes[c], to_binary64(sums.codes[c]), TARGET);
-            }
+            Vector second;
+            if (count == 2) second = read(1);
+            of_few(first, second, count);
             return 0;
         }
-        const ColumnSums own(first, count, read);
+#if ELEMENT != BINARY64
+        PlainSums plain;
+        add_rows(plain, first, count, read);
+        if (plain.proved(count)) return round(plain, count);
+#endif
+#if ELEMENT == BINARY32 || ELEMENT == BINARY64
+        DoubleSums sums;
+        if constexpr (ELEMENT == BINARY32) add_rows(sums, again(0), count, again);
+        else add_rows(sums, first, count, read);
+        return round(sums, count);
+#else
+        return (1u << COLUMNS) - 1;
+#endif
+    }
+
+    // Of one row, of none, or of two in their own format.
+    __device__ void of_few(Vector sums, const Vector& second, int count) {
+        if constexpr (IS_SAME_FORMAT && !MEAN)
+            if (count == 2) add_rounded(sums, second);
+        if constexpr (IS_SAME_FORMAT) make_sums(sums);
 #pragma unroll
         for (int c = 0; c < COLUMNS; ++c) {
-            bool done = own.proved(c);
-            const double2 sum = own.pair(c);
-            if (done && MEAN)
-                done = own.store_mean(c, count, &codes[c]);
-            else if (done && PLAIN)
-                codes[c] = finish::rounded(sum.x);  // the sum of two numbers is not -0
-            else if (done)
-                store_doubles(sum.x, sum.y, &codes[c], TARGET);
-            left |= static_cast<u32>(!done) << c;
+            if (MEAN && count == 0)
+                codes[c] = finish::not_a_number();
+            else if constexpr (IS_SAME_FORMAT)
+                codes[c] = static_cast<finish::ResultCode>(sums.codes[c]);
+            else
+                finish::store_rounded(&codes[c], to_binary64(sums.codes[c]), TARGET);
+        }
+    }
+
+#if ELEMENT != BINARY64
+    __device__ u32 round(const PlainSums& sums, int count) {
+        u32 left = 0;
+        if constexpr (!MEAN && sizeof(finish::ResultCode) == 2 && COLUMNS % 2 == 0) {
+#pragma unroll
+            for (int c = 0; c < COLUMNS; c += 2) words[c / 2] = finish::rounded_pair(sums.number(c), sums.number(c + 1));
+        } else {
+#pragma unroll
+            for (int c = 0; c < COLUMNS; ++c) {
+                if constexpr (MEAN) left |= static_cast<u32>(!sums.store_mean(c, count, &codes[c])) << c;
+                else codes[c] = finish::rounded(sums.number(c));  // which is not -0
+            }
         }
         return left;
     }
+#endif
+#if ELEMENT == BINARY32 || ELEMENT == BINARY64
+    __device__ u32 round(const DoubleSums& given, int count) {
+        u32 left = 0;
+#pragma unroll
+        for (int c = 0; c < COLUMNS; ++c) {
+            const DoubleSum& sum = given.sums[c];
+            bool is_done = given.proved(c);
+            if (is_done && MEAN)
+                is_done = store_double_sum(sum, count, &codes[c], TARGET);
+            else if (is_done)
+                store_doubles(sum.high, sum.low, &codes[c], TARGET);
+            left |= static_cast<u32>(!is_done) << c;
+        }
+        return left;
+    }
+#endif
 
     __device__ void store(void* to) const {
         constexpr int STORED = COLUMNS * sizeof(finish::ResultCode);
@@ -190,13 +293,5 @@ union SlotResults {
         }
     }
 };
-
-// A slot of many rows, cut into pieces.
-__device__ __noinline__ void list_pieces(const ListedRows& p, u32 slot) {
-    const i64 count = p.edges[slot + 1] - p.edges[slot];
-    const u32 pieces = static_cast<u32>((count + p.most - 1) / p.most), first = atomicAdd(p.items, pieces);
-    p.long_slots[atomicAdd(p.longs, 1u)] = {slot, first};
-    for (u32 i = 0; i < pieces; ++i) p.pieces[first + i] = {slot, i};
-}
 
 }  // namespace tcu::exact

@@ -71,7 +71,7 @@ __device__ inline void put_two(Vector (&x)[GRANULES], int i, double first, doubl
     x[place_of(i + 1) / PER_LOAD].codes[place_of(i + 1) % PER_LOAD] = finish::rounded(second);
 #else
     const int word = place_of(i) / 2;
-    x[word / 4].word[word % 4] = REVERSE ? scan::rounded_pair(second, first) : scan::rounded_pair(first, second);
+    x[word / 4].word[word % 4] = REVERSE ? finish::rounded_pair(second, first) : finish::rounded_pair(first, second);
 #endif
 }
 

@@ -52,7 +52,7 @@ struct RowNumbers<MOVES ? 1 : 0> {
 template <bool PAIR>
 __device__ inline auto rounded_codes(const double* values) {
     if constexpr (PAIR)
-        return rounded_pair(values[0], values[1]);
+        return finish::rounded_pair(values[0], values[1]);
     else
         return finish::rounded(values[0]);
 }

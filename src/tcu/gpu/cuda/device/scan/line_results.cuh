@@ -30,9 +30,8 @@ __device__ inline Results rounded_results(const RunningSums& running, double car
 #pragma unroll
         for (int i = 0; i < GROUP; i += 2) {
             const double first = result_of(running, i, carry), second = result_of(running, i + 1, carry);
-            r.group.word[(REVERSE ? GROUP - 1 - i : i) / 2 % 8] = REVERSE ? rounded_pair(second,
-                                                                                         first) : rounded_pair(first,
-                                                                                                               second);
+            r.group.word[(REVERSE ? GROUP - 1 - i : i) / 2 % 8] =
+                REVERSE ? finish::rounded_pair(second, first) : finish::rounded_pair(first, second);
         }
     } else {
 #pragma unroll
