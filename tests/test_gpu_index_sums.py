@@ -141,12 +141,7 @@ def test_whole_tables(torch: Any) -> None:
         if dtype != torch.float64:  # ordinary numbers, whose sums in binary64 have no error to speak of
             close = (found.double() - double).abs() <= double.abs() * 2.0**-23 + 1e-30
             assert close.all()
-        few = torch.randint(50_000, (400,), device="cuda", generator=generator).unique()
-        used = torch.isin(index, few)
-        same(
-            found[few].contiguous(),
-            tcu.index_sum(x[used].cpu(), torch.searchsorted(few, index[used]).cpu(), len(few)),
-        )
+        same(found, tcu.index_sum(x.cpu(), index.cpu(), 50_000))
 
 
 def test_gradients_transformations_and_graphs(torch: Any) -> None:

@@ -224,6 +224,7 @@ def test_ordinary_numbers_take_the_fast_way(host: HostGpu, dtype: Any) -> None:
     [
         ("index_slots.cu", "if (slot < 0) slot += slots;", ""),
         ("index_slots.cu", "__popc(mates[i] & ((1u << lane) - 1))", "0"),
+        ("sort_slots.cu", "if (lower) first += (lower - 1) * step + 1;", "if (lower) first += lower * step;"),
         ("listed_rows.cu", "i < pieces && column", "i < pieces - 1 && column"),
         ("listed_rows.cu", "left |= static_cast<u32>(!is_done) << c;", ""),
         ("listed_rows.cu", "row + i < count", "row + i <= count"),
@@ -240,12 +241,16 @@ def test_ordinary_numbers_take_the_fast_way(host: HostGpu, dtype: Any) -> None:
         ),
     ],
 )
-def test_an_error_in_a_kernel_is_seen(host: HostGpu, entry: str, text: str, error: str) -> None:
+def test_an_error_in_a_kernel_is_seen(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, entry: str, text: str, error: str
+) -> None:
     rng = np.random.default_rng(5)
     index = rng.integers(-9, 9, 300)
     index[:40] = 3
     cases = []
-    slots, columns = (100, 8) if entry == "listed_windows.cu" else (9, 7)
+    slots, columns = {"listed_windows.cu": (100, 8), "sort_slots.cu": (5000, 7)}.get(entry, (9, 7))
+    if entry == "sort_slots.cu":
+        monkeypatch.setattr(index_sums, "_LEAST_SORTED", 1)
     # Sums in one number of binary64, in two, and in limbs; and one that is behind a tie by a bit that binary64 does not hold.
     tie = np.zeros((300, columns), np.float32)
     tie[np.flatnonzero(index == 5)[:3]] = np.array([1, 2**-24 - 2**-31, 2**-31 + 2**-54], np.float32)[:, None]

@@ -36,6 +36,8 @@ _LEAST_SORTED = 1 << 22
 """Places of an index that are sorted; fewer are counted, in two launches in place of three for every eight bits of a slot."""
 _DIGIT_BITS = 8
 _DIGITS = 1 << _DIGIT_BITS
+_EDGES = 1024
+"""Slots of which a warp looks for the beginnings."""
 _WRONG, _ITEM_COUNT, _LONG_COUNT, _THERE, _HEAD = 0, 8, 12, 16, 4
 """In the room: bytes from its beginning, and the word where arrays begin."""
 
@@ -166,6 +168,7 @@ def sort_recipes(
         "BYTES": size,
         "ITEMS": _sorted_items(size),
         "ALONE": int(room.passes == 1),
+        "EDGES": _EDGES,
     }
 
     def kernel(entry: str, blocks: int, **other: Given) -> KernelChoice:
@@ -174,7 +177,8 @@ def sort_recipes(
 
     sort: tuple[KernelChoice, ...] = (kernel("sort_by_digit", tiles),)
     if is_last:
-        sort += (kernel("begin_of_slots", slots // _DIGITS + 1, **{"from": (ROOM, 8 * to)}),)
+        of_block = _DIGITS if room.passes == 1 else _DIGITS // _WARP * _EDGES
+        sort += (kernel("begin_of_slots", slots // of_block + 1, **{"from": (ROOM, 8 * to)}),)
     return Recipe((kernel("count_digits", tiles),), room.words), Recipe(sort, room.words)
 
 
