@@ -1,6 +1,6 @@
 """Sums by index on one GPU: tcu.index_sum beside PyTorch's atomics, its deterministic mode, bincount, and CUB's ReduceByKey.
 
-    python benchmarks/gpu_index_sums.py [--seconds S] [--cccl FOLDER] [--dry-run]
+    python benchmarks/gpu_index_sums.py [--seconds S] [--cccl FOLDER] [--add] [--dry-run]
 
 Rows of bfloat16 and binary32 into slots, and single numbers of binary32 and binary16.  Indices are drawn evenly, by Zipf's law
 (exponent 1.2, scattered over the slots), sorted, or all of one slot.  Results have the numbers' format.  CUB, built by nvcc,
@@ -9,7 +9,8 @@ graphs (tcu/study/gpu/timing.py), the participants of a point take turns; bytes 
 
 In the same run, of slots drawn at random, all columns against the CPU's bits; and the whole result is the same when it is
 computed again from the numbers in another order.  CUB's sums are within their error bound.  A result that differs is marked
-WRONG, and the exit status is 1.  With --dry-run on the CPU with few numbers; nothing is written.
+WRONG, and the exit status is 1.  The file is written after each point; with --add the points that it has, of the same sources on such a
+GPU, stay, and the others are measured.  With --dry-run on the CPU with few numbers; nothing is written.
 """
 
 from __future__ import annotations
@@ -243,14 +244,19 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seconds", type=float, default=0.05, help="for the times of a participant")
+    parser.add_argument("--add", action="store_true", help="to what was measured before")
     parser.add_argument("--dry-run", action="store_true", help="on the CPU, few numbers; nothing is written")
     parser.add_argument("--cccl", type=Path, help="folder with CCCL's headers, in place of the newest found")
     asked = parser.parse_args()
     device = "cpu" if asked.dry_run else "cuda"
     clock: Clock = WallClock() if asked.dry_run else CudaClock()
     libraries, versions = ({}, {}) if asked.dry_run else built(asked.cccl)
-    points = []
+    before = record.stored("gpu-index-sums") if asked.add else None
+    points: list[dict[str, Any]] = before["points"] if before else []
+    there = {tuple(row[key] for key in ("dtype", "n", "columns", "slots", "indices")) for row in points}
     for dtype, (n, columns, slots), kind in CASES:
+        if (dtype, n, columns, slots, kind) in there:
+            continue
         case = (n >> 14, min(columns, 8), -(-slots >> 12)) if asked.dry_run else (n, columns, slots)
         library = libraries.get(dtype, "not among the libraries that are built")
         points.append(point(dtype, case, kind, clock, device, asked.seconds, library))

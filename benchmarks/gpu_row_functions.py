@@ -31,7 +31,6 @@ import torch
 from gpu_compiled import Precompiled
 
 import tcu
-from tcu.study.provenance import provenance
 
 LENGTHS = (256, 1000, 1024, 4096, 8192, 16384, 32768, 50257, 131072, 262144)
 QUICK = (1024, 32768, 262144)
@@ -246,14 +245,10 @@ def compile_all(tasks: str, device: str) -> None:
 
 def added(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """With the rows of the file that there is, unless they were measured again, or are of other sources or another GPU."""
-    path = record.RESULTS / "gpu-row-functions.json"
-    before, now = json.loads(path.read_text()), provenance(record.command(), {})
-    if before["sources"] != now["sources"] or before["machine"].get("gpu") != now["machine"].get("gpu"):
-        print(f"{path.name} is of other sources or of another GPU: begun anew", flush=True)
-        return rows
+    before = record.stored("gpu-row-functions")
     keys = ("function", "direction", "state", "dtype", "length", "peer")
     again = {tuple(row[key] for key in keys) for row in rows}
-    kept: list[dict[str, Any]] = before["figures"]["rows"]
+    kept: list[dict[str, Any]] = before["rows"] if before else []
     return [row for row in kept if tuple(row.get(key) for key in keys) not in again] + rows
 
 

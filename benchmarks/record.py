@@ -23,6 +23,16 @@ def save(name: str, figures: Any, versions: Mapping[str, str] | None = None) -> 
     return path
 
 
+def stored(name: str) -> Any:
+    """The figures of benchmarks/results/NAME.json; None, and why in print, unless they are of the same sources and GPU."""
+    path = RESULTS / f"{name}.json"
+    before, now = json.loads(path.read_text()), provenance(command(), {})
+    if before["sources"] != now["sources"] or before["machine"].get("gpu") != now["machine"].get("gpu"):
+        print(f"{path.name} is of other sources or of another GPU: begun anew", flush=True)
+        return None
+    return before["figures"]
+
+
 def command() -> str:
     """What this process was started with, torchrun included, from the root of the repository."""
     root = Path(__file__).parents[1]

@@ -6,7 +6,6 @@ of its own; several threads with a feed each keep the bus and the GPU busy.
 
 from __future__ import annotations
 
-import ctypes
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +17,7 @@ from tcu.gpu.device import Gpu, call, current
 from tcu.gpu.imports import cuda_module
 from tcu.gpu.launch import KernelChoice, Launch, bind
 from tcu.gpu.rows import rows_recipe
+from tcu.gpu.staging import array_at
 from tcu.gpu.structs import constants, struct
 from tcu.gpu.sums import COUNTS, ELEMENTS, EMPTY_BITS, LIMB_BITS, WORDS_OF, exact_recipe
 from tcu.plan import Plan, granularity
@@ -55,9 +55,9 @@ class Feed:
             self._data, self._results = (
                 int(call("cuMemAlloc", each)) for each in (nbytes, self._results_bytes)
             )
-        self.buffer: npt.NDArray[Any] = _array(self._host, element.dtype, size)
+        self.buffer: npt.NDArray[Any] = array_at(self._host, element.dtype, size)
         """Pinned memory for the next piece."""
-        self._found = _array(self._host_results, np.dtype(np.int64), self._results_bytes // 8)
+        self._found = array_at(self._host_results, np.dtype(np.int64), self._results_bytes // 8)
 
     def close(self) -> None:
         with current(self._gpu):
@@ -119,11 +119,6 @@ class Feed:
 def chunk_of(plan: Plan) -> int:
     """Numbers of a chunk of the plan, which its part's steps reduce to one."""
     return granularity(plan.parts[0].steps)
-
-
-def _array(address: int, dtype: np.dtype[Any], size: int) -> npt.NDArray[Any]:
-    buffer = (ctypes.c_char * (max(1, size) * dtype.itemsize)).from_address(address)
-    return np.asarray(np.frombuffer(memoryview(buffer), dtype))[:size]
 
 
 @lru_cache(maxsize=64)

@@ -113,6 +113,8 @@ def multiply(
         return a * b if shorter < _TRANSFORM or longer > _UNEVEN * shorter else product_by_transform(a, b)
     if executor not in (None, "gpu"):
         raise ParameterError(f"executor={executor!r}: choose 'gpu', or leave it out")
+    if type(a) is int and type(b) is int and machine is None and algorithm == "auto":
+        return _product_on_gpu(a, b)
     if machine is not None:
         if executor:
             raise ParameterError("machine and executor='gpu' are two ways to multiply: give one of them")

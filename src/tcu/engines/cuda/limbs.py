@@ -15,7 +15,7 @@ import numpy as np
 from tcu.engines.cuda.sums import home_of
 from tcu.errors import ParameterError
 from tcu.formats.array import in_host_memory
-from tcu.gpu import limbs, modular_powers, ntt
+from tcu.gpu import limbs, modular_powers, ntt, staging
 from tcu.gpu.arrays import DeviceArray, Library
 from tcu.gpu.device import call, current, find_gpu
 from tcu.gpu.launch import Launch
@@ -77,22 +77,35 @@ def product_on_gpu(a: Any, b: Any) -> Any:
     square = a is b
     if len(a) < len(b):
         a, b = b, a
-    result = np.empty(len(a) + len(b), np.uint32)
+    words = len(a) + len(b)
     given = len(a), len(b), len(a), len(b)
     gpu = find_gpu(0)
     with current(gpu):
-        if len(result) > limbs.MOST_LIMBS:
+        if words > limbs.MOST_LIMBS:
             launch = _by_transforms(1, *given, _levels(len(a), len(b)), square, gpu.ordinal)
         else:
             launch = _schoolbook(1, *given, gpu.ordinal)
-        sizes = [4 * len(a), 4 * len(b), result.nbytes, 8 * launch.room]
-        first, second, out, room = accumulate((-(-size // 16) * 16 for size in sizes[:-1]), initial=0)
-        with allocated(room + sizes[-1]) as address:
-            call("cuMemcpyHtoD", address + first, a.ctypes.data, a.nbytes)
-            if not square:
-                call("cuMemcpyHtoD", address + second, b.ctypes.data, b.nbytes)
-            at = address + (first if square else second)
-            launch.start(address + first, at, address + out, _DEFAULT_STREAM, address + room)
+        sizes = [4 * len(a), 0 if square else 4 * len(b), 4 * words, 8 * launch.room]
+        first, second, out, room, end = accumulate((-(-size // 16) * 16 for size in sizes), initial=0)
+        second = first if square else second
+
+        def start(address: int) -> None:
+            places = address + first, address + second, address + out
+            launch.start(*places, _DEFAULT_STREAM, address + room)
+
+        if end <= staging.SIZE:
+            with staging.staging(gpu.ordinal) as memory:
+                for begin, operand in ((first, a), (second, b)):
+                    memory.array(begin, np.uint32, len(operand))[:] = operand
+                memory.send(out, _DEFAULT_STREAM)
+                start(memory.address)
+                memory.fetch(out, 4 * words, _DEFAULT_STREAM)
+                return memory.array(out, np.uint32, words).copy()
+        result = np.empty(words, np.uint32)
+        with allocated(end) as address:
+            for begin, operand in ((first, a), (second, b))[: 1 if square else 2]:
+                call("cuMemcpyHtoD", address + begin, operand.ctypes.data, operand.nbytes)
+            start(address)
             call("cuMemcpyDtoH", result.ctypes.data, address + out, result.nbytes)
     return result
 
