@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import sources
+
 from tcu.study.provenance import provenance
 
 RESULTS = Path(__file__).parent / "results"
@@ -24,10 +26,13 @@ def save(name: str, figures: Any, versions: Mapping[str, str] | None = None) -> 
 
 
 def stored(name: str) -> Any:
-    """The figures of benchmarks/results/NAME.json; None, and why in print, unless they are of the same sources and GPU."""
+    """The figures of benchmarks/results/NAME.json; None, and why in print, unless they are of the same kernels and GPU."""
     path = RESULTS / f"{name}.json"
     before, now = json.loads(path.read_text()), provenance(command(), {})
-    if before["sources"] != now["sources"] or before["machine"].get("gpu") != now["machine"].get("gpu"):
+    differ = [
+        part for part in sources.MEASURED[name] if before["sources"].get(part) != now["sources"].get(part)
+    ]
+    if differ or before["machine"].get("gpu") != now["machine"].get("gpu"):
         print(f"{path.name} is of other sources or of another GPU: begun anew", flush=True)
         return None
     return before["figures"]
