@@ -163,6 +163,9 @@ def point(
             backend="inductor" if device == "cuda" else "eager",
         ),
     }
+    if columns == 1 and kind == "one slot":
+        found["torch, deterministic"] = {"missing": "a call takes more than half a minute"}
+        del peers["torch, deterministic"]
     if columns == 1 and dtype == "float32":
         peers["bincount"] = lambda: torch.bincount(index, x, slots)
     if columns == 1 and isinstance(library, str):
