@@ -25,8 +25,9 @@ __device__ inline ResultCode rounded(double value) {
         asm("{ .reg .b16 h; cvt.rn.f16.f64 h, %1; mov.b16 %0, h; }" : "=h"(code) : "d"(value));
         return code;
     }
-    // Done on the bits, because conversions of binary64 are a quarter as fast as integer arithmetic.  Where two
-    // numbers are rounded at once, rounded_pair (finish/rounded_pair.cuh) is faster.
+    // Done on the bits, because conversions of binary64 are a quarter as fast as integer arithmetic.  Where one
+    // conversion for each number is enough and two numbers are rounded at once, rounded_pair in scan/line_results.cuh
+    // is faster.
     const u32 high = __double2hiint(value), low = __double2loint(value), magnitude = high & 0x7fffffff;
     if (magnitude - 0x38100000u < 0x47efe000u - 0x38100000u) {  // 2^-126 up to the largest finite number
         const u32 sticky = high | (low != 0);
