@@ -34,13 +34,13 @@ __all__ = [
 # Bits from which GMP is the faster, conversions there and back included: read from the rows of benchmarks/results/cpu-integers.json,
 # which a test compares with what is chosen.  Where Python's time grows as the product of two lengths, and GMP's hardly at all, they
 # meet on a hyperbola (x - p)·(y - q) = area.
-_FACTOR, _FACTORS = 420, 1400
+_FACTOR, _FACTORS = 420, 1500
 """Of each factor, and of both together."""
-_SQUARE = 800
+_SQUARE = 1300
 """Bits of a number that is squared."""
 _DIVISOR, _QUOTIENT, _DIVIDE = 40, 200, 330_000
 """p of the divisor, q of the quotient, and the area, where both results are asked for."""
-_MODULUS, _MULTIPLE, _REMAIN = -60, 220, 100_000
+_MODULUS, _MULTIPLE, _REMAIN = -60, 220, 450_000
 """Likewise for the remainder alone, where there is no quotient to convert."""
 _ROOT = 1 << 64
 """A number: below it Python's root is one of a machine word."""
@@ -179,6 +179,8 @@ def power(a: Any, n: Any) -> Any:
     if 0 <= bits < _POWER and n >= 0:
         result: int = a**n
         return result
+    if n == 2:
+        return square(a)
     if n < 0:
         raise ParameterError(f"n={n}: give an exponent of 0 or more, or take powmod")
     if bits > _MOST_BITS:

@@ -50,6 +50,8 @@ def integers_of(label: str, value: Any) -> Any:
 
 def line_of(label: str, numbers: Any) -> list[int]:
     """Many numbers as a list of Python integers; raises ShapeError for a single one, and what :func:`integers_of` does."""
+    if type(numbers) is list and all_integers(numbers):
+        return numbers
     try:
         found = iter(numbers)
     except TypeError:
