@@ -38,7 +38,7 @@ _FACTOR, _FACTORS = 420, 1500
 """Of each factor, and of both together."""
 _SQUARE = 1300
 """Bits of a number that is squared."""
-_DIVISOR, _QUOTIENT, _DIVIDE = 40, 200, 330_000
+_DIVISOR, _QUOTIENT, _DIVIDE = 40, 200, 550_000
 """p of the divisor, q of the quotient, and the area, where both results are asked for."""
 _MODULUS, _MULTIPLE, _REMAIN = -60, 220, 450_000
 """Likewise for the remainder alone, where there is no quotient to convert."""
