@@ -40,7 +40,7 @@ _SQUARE = 1300
 """Bits of a number that is squared."""
 _DIVISOR, _QUOTIENT, _DIVIDE = 40, 200, 550_000
 """p of the divisor, q of the quotient, and the area, where both results are asked for."""
-_MODULUS, _MULTIPLE, _REMAIN = -60, 220, 600_000
+_MODULUS, _MULTIPLE, _REMAIN = -60, 220, 460_000
 """Likewise for the remainder alone, where there is no quotient to convert."""
 _ROOT = 1 << 64
 """A number: below it Python's root is one of a machine word."""
