@@ -77,6 +77,18 @@ def test_numbers_farther_from_the_mean_than_the_format_reaches(dtype: str, n: in
     same(found[0], -found[1])
 
 
+@pytest.mark.parametrize("name", ["normalize", "rms_norm"])
+@pytest.mark.parametrize("exponent", [100, 124, 127])
+def test_norms_whose_reciprocal_is_subnormal(name: str, exponent: int) -> None:
+    """In binary32 1 over the norm keeps all its digits: rows of large numbers are multiplied by a power of two before."""
+    for n in (2, 100, 10_000):
+        x = np.random.default_rng(n).uniform(0.5, 1.9, n).astype(np.float32) * np.float32(2.0**exponent)
+        wide = x.astype(np.float64)
+        norm = np.sqrt((wide * wide).sum() / (1 if name == "normalize" else n))
+        assert np.abs(getattr(tcu, name)(x) / (wide / norm) - 1).max() <= 2.0**-22.5
+        same(getattr(tcu, name)(x * np.float32(2.0**-30), eps=0), getattr(tcu, name)(x, eps=0))
+
+
 @names
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_a_row_depends_on_its_numbers_alone(name: str, dtype: str) -> None:

@@ -5,8 +5,7 @@ two that brings the largest below 2^44 (2^80 in binary64), each rounded.  Powers
 the rounding is at most n·2^-43 of the mean square.
 
 1. Of rows that are centred: the mean of the numbers in binary64, as the sum of two of the row's format; d = (x - its
-   high part) - its low part, where numbers farther from it than the format reaches are taken with it as their quarters.
-   Else d = x.
+   high part) - its low part.  Else d = x.
 2. v, the mean of d², in binary64; of rows of norm 1 their sum.
 3. d · r, with r = 1 / sqrt(v + eps) in binary64, or of rows of norm 1 1 / max(sqrt(v), eps), rounded once to the row's format.
 
@@ -63,13 +62,7 @@ def of_rows(x: Rows, eps: float, what: What) -> Rows:
             mean = means(d * np.ldexp(kind(1), shift)[:, None], shift)
             high = mean.astype(kind)
             low = (mean - high).astype(kind)
-            centre = (d - high[:, None]) - low[:, None]
-            far = usual & np.isinf(centre).any(1)
-            if far.any():
-                lift[far] -= 2
-                quarter = np.where(far, kind(0.25), kind(1))
-                centre = (d * quarter[:, None] - (high * quarter)[:, None]) - (low * quarter)[:, None]
-            d = centre
+            d = (d - high[:, None]) - low[:, None]
         shift = scale // 2 - exponents(np.abs(d).max(1))
         scaled = d * np.ldexp(kind(1), shift)[:, None]
         square = np.ldexp(means(scaled * scaled, shift, 1 if is_direction else n), -shift)

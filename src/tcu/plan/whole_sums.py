@@ -6,7 +6,7 @@ __all__ = ["LIFTS", "LIFTS64", "SCALE", "SCALE64", "lift_of"]
 
 SCALE, SCALE64 = 44, 80
 """Exponents of what terms reach at most, in binary32 and in binary64."""
-LIFTS, LIFTS64 = (-60, 80, 1 << 20, 0, -100), (-500, 600, 500, -600, -900)
+LIFTS, LIFTS64 = (-60, 80, 80, -60, -100), (-500, 600, 500, -600, -900)
 """Exponents: below the first rows are multiplied by two to the second, above the third by two to the fourth; and the lowest
 that a row's largest deviation is taken for."""
 _NO_EPS, _HALFWAY = 2.0**-900, 300

@@ -76,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid
     const int exponent = usual ? max(exponent_of(largest), LOWEST) : 0;
     const bool is_small = usual && exponent < SMALL && largest > 0, is_large = usual && exponent > LARGE;
     const int lift = is_small ? p.up : is_large ? DOWN : 0;
-    double eps = is_small ? p.eps_up : is_large ? p.eps_down : p.eps;
+    const double eps = is_small ? p.eps_up : is_large ? p.eps_down : p.eps;
     Deviation deviation;
     deviation.lift = rounded_real(power_of_two(lift));
     Working distance = times(largest, deviation.lift);
@@ -89,16 +89,6 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid
     deviation.low = rounded_real(__dsub_rn(mean, high));
     deviation.high = high;
     distance = larger(fabs(deviation.of(most)), fabs(deviation.of(-least)));
-#if !WIDE
-    // Farther from the mean than binary32 reaches: all as their quarters, which keep their bits.
-    if (usual && distance - distance != 0) {
-        deviation.lift = times(deviation.lift, 0.25f);
-        deviation.high = times(deviation.high, 0.25f);
-        deviation.low = times(deviation.low, 0.25f);
-        eps = __dmul_rn(eps, 0x1p-4);
-        distance = larger(fabs(deviation.of(most)), fabs(deviation.of(-least)));
-    }
-#endif
 #endif
     const int half = SCALE / 2 - max(exponent_of(usual ? distance : 0), LOWEST);
     const Working root = rounded_real(power_of_two(half));
