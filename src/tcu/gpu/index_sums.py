@@ -240,9 +240,8 @@ def rows_recipe(
         "listed_rows", macros, -(-slots * lanes // (_THREADS * together)), _THREADS, problem, takes
     )
     pieces = replace(rows, blocks=filled, entry="listed_pieces")
-    if (
-        unit * element.dtype.itemsize == LOAD and stride * element.dtype.itemsize < 1 << 32
-    ):  # which the kernel multiplies by
+    step = stride * element.dtype.itemsize  # which listed_windows keeps in 32 bits
+    if unit * element.dtype.itemsize == LOAD and step < 1 << 32:
         rows, pieces = _windows(n, slots, lanes, rows, gpu)
     long_slots = KernelChoice(
         "listed_rows", macros, filled, _THREADS, problem, takes, entry="listed_long_slots"
@@ -256,14 +255,11 @@ def _windows(
     """The kernels of windows of slots and of pieces, in place of that of single slots."""
     together = min(_WARP, 1 << (lanes - 1).bit_length())
     across = -(-lanes // together)
-    # 32 warps leave a lane 64 registers, of which two numbers of binary64 a column take more than it has: 358 in place of 328 us
-    # for 2^20 rows of 128 numbers of binary32 (H200).  Of one part of a row each, warps wait for more loads in turn.
-    resident, staged = (
-        32 if across == 1 and rows.macros["ELEMENT"] in ("BINARY16", "BFLOAT16") else 24,
-        _STAGED,
-    )
-    if gpu.shared_memory < resident * _WARP * staged * LOAD:
-        staged //= 2
+    # 32 warps leave a lane 64 registers.  Two numbers of binary64 for each column take more: 358 in place of 328 us for 2^20 rows of
+    # 128 numbers of binary32 (H200).
+    is_narrow = rows.macros["ELEMENT"] in ("BINARY16", "BFLOAT16")
+    resident = 32 if across == 1 and is_narrow else 24
+    staged = _STAGED if gpu.shared_memory >= resident * _WARP * _STAGED * LOAD else _STAGED // 2
     groups = gpu.multiprocessors * resident * _WARP // together
     window = max(1, min(_WINDOW, _WINDOW_ROWS * slots // max(n, 1), int(slots * across / (_WAVES * groups))))
     macros = {
