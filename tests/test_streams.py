@@ -42,6 +42,7 @@ from tcu.errors import (
     InvalidOperationError,
     ParameterError,
     ShapeError,
+    SumTooLargeError,
     UnknownNameError,
     UnknownOptionError,
 )
@@ -60,6 +61,76 @@ NUMBERS = np.random.default_rng(0).standard_normal(10_000)
 
 def bits(value: Any) -> bytes:
     return np.asarray(value).tobytes()
+
+
+# Integers
+
+
+INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_are_added_up_exactly(tmp_path: Path, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of an array, of one file and of several, in pieces."""
+    monkeypatch.setattr(passes, "_STRIPS", 1 << 12)
+    monkeypatch.setattr(passes, "_STRIP", 1 << 10)
+    rng = np.random.default_rng(1)
+    span = (0, 2) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    x = rng.integers(
+        *span, 10_001, dtype=np.dtype(dtype if dtype != "bool" else "uint8"), endpoint=dtype != "bool"
+    )
+    x = x.astype(dtype) // (1 if dtype == "bool" else 16_384 if dtype.endswith("64") else 1)
+    names = [str(tmp_path / f"{i}.npy") for i in range(2)]
+    np.save(names[0], x[:7001])
+    np.save(names[1], x[7001:])
+    for name in ("sum", "fsum", "mean", "fmean"):
+        for target in (None, "float32", "float64", *(("int64",) if "mean" not in name else ())):
+            found = getattr(streams, name)(names, dtype=target)
+            wanted = getattr(tcu, name)(x, dtype=target)
+            assert found.dtype == wanted.dtype
+            assert bits(found) == bits(wanted), (name, target)
+
+
+def test_integers_whose_sum_does_not_fit(tmp_path: Path) -> None:
+    file = str(tmp_path / "x.npy")
+    np.save(file, np.full(3, 2**62))
+    with pytest.raises(SumTooLargeError, match=r"13835058055282163712"):
+        streams.sum(file)
+    assert streams.sum(file, dtype="float64") == 3 * 2.0**62
+    assert streams.mean(file) == 2.0**62
+    np.save(file, np.empty(0, np.int16))
+    assert streams.sum(file) == 0
+    assert np.isnan(streams.mean(file))
+
+
+def test_what_integers_of_files_are_not_given_to(tmp_path: Path) -> None:
+    file = str(tmp_path / "x.npy")
+    np.save(file, np.arange(5))
+    with pytest.raises(ParameterError, match="added up on the CPU: leave gpu out"):
+        streams.fsum(file, gpu=0)
+    with pytest.raises(DtypeError, match=r"x\.npy: x has dtype int64"):
+        streams.norm(file)
+    with pytest.raises(DtypeError, match=r"x\.npy: x has dtype int64"):
+        streams.cumsum(file, out=str(tmp_path / "sums.npy"))
+
+
+def test_integers_go_on_from_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes, "_STRIPS", 1 << 12)
+    file, kept = str(tmp_path / "x.npy"), tmp_path / "kept"
+    np.save(file, np.arange(10_000) - 3000)
+    done = 0
+
+    def stop(count: int) -> None:
+        nonlocal done
+        done += count
+        if done > 4000:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        streams.sum(file, checkpoint=kept, progress=stop)
+    counts: list[int] = []
+    assert streams.sum(file, checkpoint=kept, progress=counts.append) == sum(range(10_000)) - 3000 * 10_000
+    assert counts[0] > 4000
 
 
 # Plans in pieces
@@ -660,7 +731,7 @@ def test_what_functions_of_files_refuse(tmp_path: Path) -> None:
     with pytest.raises(DtypeError, match="x holds float64 and z float32: save both in one dtype"):
         streams.fdot(x, streams.ArraySource(np.ones(3, np.float32), "z"))
     with pytest.raises(DtypeError, match="i: x has dtype int64"):
-        streams.sum(streams.ArraySource(np.arange(3), "i"))
+        streams.norm(streams.ArraySource(np.arange(3), "i"))
     with pytest.raises(UnknownOptionError, match="sum has no option 'out'"):
         streams.sum(x, out=tmp_path / "s.npy")
     for options in ({}, {"out": tmp_path / "s.npy", "gpu": 0}):

@@ -7,12 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tcu.engines.host.integers import check_options, target_of
+from tcu.engines.host.integers import result_of as integer_result
 from tcu.errors import ParameterError
 from tcu.gpu.device import find_gpu
 from tcu.model.elements import summable
 from tcu.model.execute import Progress
 from tcu.ops import Operation
-from tcu.ops.layout import Along, Layout
+from tcu.ops.layout import Along, Layout, Whole
+from tcu.ops.operation import Call
 from tcu.ops.request import ScanRequest
 from tcu.ops.result import result_format
 from tcu.streams.checkpoint import Checkpoint
@@ -21,7 +24,7 @@ from tcu.streams.places import DEFAULT_MEMORY, expand, listed_paths, naming, sou
 from tcu.streams.reductions import result_of, totals_of
 from tcu.streams.scans import scan_into
 from tcu.streams.source import Source, Together
-from tcu.streams.totals import planned_of
+from tcu.streams.totals import IntegerTotal, planned_of
 from tcu.surfaces.served import is_served
 from tcu.surfaces.signatures import REQUIRED, Keyword, Surface, function_over
 from tcu.unfinished import check_place
@@ -60,11 +63,15 @@ def run_on_files(
     if scan and not operation.exact:
         ScanRequest(*given).check_in_parts("files")
     sources = sources_of(files, memory, 4)
-    with naming(sources):
-        element = summable(sources[0].dtype, "x", "sum")
-    target = result_format(element, given[-1])
     numbers: Any = sources[0] if len(sources) == 1 else Together(*sources)
-    totals = [] if scan else totals_of(operation, numbers, element, given)
+    element: Any = None
+    if (integers := _integers(operation, numbers, given, gpu)) is None:
+        with naming(sources):
+            element = summable(sources[0].dtype, "x", "sum")
+    target: Any = target_of(integers, numbers.dtype) if integers else result_format(element, given[-1])
+    totals: Any = (
+        [IntegerTotal()] if integers else [] if scan else totals_of(operation, numbers, element, given)
+    )
     planned = planned_of(totals)
     task = {
         "operation": operation.name, "gpu": gpu is not None, "options": repr(given), "dtype": target.name, "out": out and os.path.abspath(out),
@@ -78,7 +85,22 @@ def run_on_files(
             operation, Path(out), numbers, element, target, exclusive=exclusive, reverse=reverse, **how
         )
     run(numbers, totals, gpu=gpu, **how)
+    if integers:
+        return integer_result(integers, totals[0].sum, numbers.n, target)
     return result_of(operation, numbers.n, totals, target, given)
+
+
+def _integers(operation: Operation, numbers: Any, options: tuple[Any, ...], gpu: int | None) -> Call | None:
+    """The call, where numbers are integers or truth values that are added up."""
+    if not operation.of_integers or operation.kind == "scan" or numbers.dtype.kind not in "iub":
+        return None
+    if gpu is not None:
+        raise ParameterError(
+            f"x has dtype {numbers.dtype}: integers of files are added up on the CPU: leave gpu out"
+        )
+    call = Call(operation, (numbers,), Whole(), options)
+    check_options(call)
+    return call
 
 
 def _paths_of(x: Any) -> list[str]:

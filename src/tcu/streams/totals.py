@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tcu.engines.host.integers import whole_sum
 from tcu.errors import InvalidOperationError
 from tcu.formats.format import Format, format_of
 from tcu.model.stream import PlanStream
@@ -24,7 +25,7 @@ from tcu.surfaces.bounds import bound_of
 from tcu.units import Unit
 
 __all__ = [
-    "ChunkTotals", "ExactProducts", "ExactTotal", "Magnitudes", "OwnTotal", "PlannedMoments", "PlannedTotal", "Total", "planned_of",
+    "ChunkTotals", "ExactProducts", "ExactTotal", "IntegerTotal", "Magnitudes", "OwnTotal", "PlannedMoments", "PlannedTotal", "Total", "planned_of",
 ]  # fmt: skip
 
 
@@ -134,6 +135,27 @@ class ExactProducts(ExactTotal):
         x, y = pair_of(numbers)
         found = sum_of_products(x, y, format_of(x.dtype))
         return found if share is None else share.plus(found)
+
+
+class IntegerTotal:
+    """The sum of integers, as Python's."""
+
+    name = "integers"
+
+    def __init__(self) -> None:
+        self.sum = 0
+
+    def work(self, start: int, numbers: npt.NDArray[Any], share: int | None = None) -> int:
+        return (share or 0) + whole_sum(numbers)
+
+    def merge(self, start: int, stop: int, share: int) -> None:
+        self.sum += share
+
+    def state(self) -> str:
+        return str(self.sum)
+
+    def restore(self, state: str) -> None:
+        self.sum = int(state)
 
 
 class OwnTotal:

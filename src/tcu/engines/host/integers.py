@@ -24,7 +24,7 @@ from tcu.ops.operation import Call
 from tcu.ops.result import check_out, put, round_number, rounding_target
 from tcu.units import get_unit
 
-__all__ = ["check_options", "execute", "whole_sum", "wide_dtype"]
+__all__ = ["check_options", "execute", "result_of", "target_of", "whole_sum", "wide_dtype"]
 
 _MOST = 1 << 31
 """Numbers of 32 bits of which any sum has 64."""
@@ -57,7 +57,7 @@ def execute(call: Call) -> tuple[Any, None]:
     whole = shape == () and call.layout == ()
     if call.out is not None:
         check_out(call.out, None if whole else shape)
-    target = _target(call, array.dtype)
+    target = target_of(call, array.dtype)
     if call.out is not None and call.out.dtype != target:
         raise ParameterError(f"out has dtype {call.out.dtype}, the result {target}: give them the same dtype")
     result = _as_dtype(call, sums[0].reshape(shape), sums[1].reshape(shape), n, target)
@@ -70,6 +70,12 @@ def whole_sum(array: npt.NDArray[Any]) -> int:
     """The sum of all elements, whatever its size."""
     high, low = _totals(array, tuple(range(array.ndim)))
     return (int(high) << 32) + int(low)
+
+
+def result_of(call: Call, total: int, n: int, target: np.dtype[Any]) -> Any:
+    """A NumPy scalar: the sum, or the mean, of n integers that are ``total`` together."""
+    high, low = (np.asarray(half, np.int64) for half in (total >> 32, total & (2**32 - 1)))
+    return _as_dtype(call, high, low, n, target)[()]
 
 
 def check_options(call: Call) -> None:
@@ -90,7 +96,8 @@ def wide_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
 
 
-def _target(call: Call, given: np.dtype[Any]) -> np.dtype[Any]:
+def target_of(call: Call, given: np.dtype[Any]) -> np.dtype[Any]:
+    """The result's dtype; raises DtypeError for one that a sum of integers does not have."""
     dtype = call.dtype
     if dtype is None:
         if call.out is not None:
