@@ -206,6 +206,8 @@ def test_a_threshold_of_c_is_no_floor() -> None:
         ({"k": 1.5}, "k=1.5: a function needs k=..., 1 or more: the whole number of products"),
         ({"k": "8"}, "k='8': a function needs k=..., 1 or more"),
         ({"k": 8, "outputs": 1.5}, "outputs=1.5: compare a whole number of outputs, 1 or more"),
+        ({"k": 8, "seed": 1.5}, "seed=1.5: give a whole number of 0 or more, or None for a fresh one"),
+        ({"k": 8, "seed": -1}, "seed=-1: give a whole number of 0 or more, or None for a fresh one"),
         ({"k": 64, "input": "e2m1", "scale": ("ue8m0", 1.5)}, "1.5 k to a scale, but k = 64 is no multiple"),
     ],
 )

@@ -314,6 +314,8 @@ def test_errors() -> None:
         sparse_matmul(machine, eye * np.nan, eye)
     with pytest.raises(ParameterError, match="nonzeros=-1: give the entries of the product, or None"):
         sparse_matmul(machine, eye, eye, nonzeros=-1)
+    with pytest.raises(ParameterError, match="seed='x': give a whole number of 0 or more, or None"):
+        sparse_matmul(machine, eye, eye, seed="x")
     with pytest.raises(ParameterError, match="integers need to be below 2\\^63"):
         sparse_matmul(machine, np.full((1, 1), (1 << 64) - 1, np.uint64), np.ones((1, 1), int))
     half = tcu.Machine(256, executor=ModelExecutor("H100"))

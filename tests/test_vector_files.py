@@ -137,7 +137,12 @@ def test_choices(h200: Vectors) -> None:
         ({"unit": "V100", "instruction": "wgmma", "output": "f32"}, DtypeError, "no wgmma → binary32"),
         ({"unit": "V100", "input": "f99"}, UnknownNameError, "unknown format"),
         ({"unit": "V100", "outputs": 0}, ParameterError, "at least one output"),
-        ({"unit": "V100", "seed": -1}, ParameterError, "choose 0 or more"),
+        ({"unit": "V100", "seed": -1}, ParameterError, "seed=-1: give a whole number of 0 or more"),
+        (
+            {"unit": "V100", "seed": None},
+            ParameterError,
+            "seed=None: give a whole number of 0 or more, by which others",
+        ),
     ],
 )
 def test_refused_choices(arguments: dict[str, Any], kind: type[Exception], words: str) -> None:

@@ -31,6 +31,7 @@ from tcu.algorithms.schemes import BilinearScheme
 from tcu.algorithms.sketches import Sketch, rounding_of
 from tcu.algorithms.sparse_matrix import SparseMatrix, scipy_sparse
 from tcu.errors import DtypeError, InvalidOperationError, ParameterError, ShapeError
+from tcu.formats.array import checked_seed
 from tcu.machine import Machine
 from tcu.machine.shapes import ShapeArray
 
@@ -141,10 +142,11 @@ def sparse_matmul(
         isinstance(nonzeros, bool) or not isinstance(nonzeros, int | np.integer) or nonzeros < 0
     ):
         raise ParameterError(f"nonzeros={nonzeros!r}: give the entries of the product, or None")
+    rng = np.random.default_rng(checked_seed(seed))
     x, y = _matrix("a", a), _matrix("b", b)
     if x.shape[1] != y.shape[0]:
         raise ShapeError(f"a {x.shape}, b {y.shape}: a needs as many columns as b has rows")
-    problem = _Problem(machine, x, y, scheme, np.random.default_rng(seed))
+    problem = _Problem(machine, x, y, scheme, rng)
     with machine.section("sparse product"):
         result = problem.solve(nonzeros)
     return (result, problem.info) if return_info else result

@@ -21,6 +21,7 @@ from tcu.formats.scalar import OVERFLOWS, ROUNDINGS, Overflow, Rounding
 __all__ = [
     "check_in_memory",
     "check_unmasked",
+    "checked_seed",
     "decode_array",
     "encode_array",
     "holds_integers",
@@ -204,6 +205,14 @@ def whole_number(given: Any) -> int | None:
         return operator.index(given)
     except TypeError:
         return None
+
+
+def checked_seed(seed: Any) -> int | None:
+    """The seed as Python's integer; raises ParameterError unless it is a whole number of 0 or more, or None."""
+    number = None if seed is None else whole_number(seed)
+    if seed is not None and (number is None or number < 0):
+        raise ParameterError(f"seed={seed!r}: give a whole number of 0 or more, or None for a fresh one")
+    return number
 
 
 def is_masked(x: object) -> bool:

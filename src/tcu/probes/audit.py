@@ -22,7 +22,7 @@ import numpy.typing as npt
 from tcu.engines.host.matmul import as_operand, factor, finished
 from tcu.engines.host.planned import encoded
 from tcu.errors import DtypeError, ParameterError, ShapeError
-from tcu.formats.array import check_in_memory, check_unmasked, lives_on_gpu, whole_number
+from tcu.formats.array import check_in_memory, check_unmasked, checked_seed, lives_on_gpu, whole_number
 from tcu.formats.format import Format, format_of, get_format, named_format
 from tcu.formats.tensor import check_data, check_dense, is_tensor, operand_view
 from tcu.model.mma import multiply_in_chunks
@@ -32,7 +32,6 @@ from tcu.ops.matmul import FACTORS, fitting_matrices
 from tcu.plan.matmul import MatmulPlan
 from tcu.plan.plan import FmaStep, Plan
 from tcu.plan.tree import TreeRegions, TreeStep
-from tcu.probes.black_box import checked_seed
 from tcu.probes.replay import check_no_unit, is_running, tree_of
 from tcu.units.arithmetic import Unit
 from tcu.units.lookup import DEFAULT_UNIT, get_unit, product_instruction

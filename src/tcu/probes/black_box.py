@@ -16,7 +16,7 @@ from tcu.formats.array import whole_number
 from tcu.formats.format import Format, format_of, get_format, named_format
 from tcu.formats.tensor import is_tensor, matrix_view, tensor_of
 
-__all__ = ["KINDS", "BlackBox", "Kind", "black_box", "checked_seed", "same_bits"]
+__all__ = ["KINDS", "BlackBox", "Kind", "black_box", "same_bits"]
 
 Kind = Literal["sum", "dot", "matmul", "cumsum"]
 KINDS: tuple[Kind, ...] = ("sum", "dot", "matmul", "cumsum")
@@ -230,14 +230,6 @@ def black_box(
             "which alone the plan is"
         )
     return BlackBox(name, function, kind, (m, columns, k), fmt, tensors)
-
-
-def checked_seed(seed: Any) -> int | None:
-    """The seed as Python's integer; raises ParameterError unless it is a whole number of 0 or more, or None."""
-    number = None if seed is None else whole_number(seed)
-    if seed is not None and (number is None or number < 0):
-        raise ParameterError(f"seed={seed!r}: give a whole number of 0 or more, or None for a fresh one")
-    return number
 
 
 def same_bits(x: Values, y: Values) -> npt.NDArray[np.bool_]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tcu.errors import ParameterError
-from tcu.formats.array import whole_number
+from tcu.formats.array import checked_seed, whole_number
 from tcu.probes.inputs import adversarial, ordinary
 from tcu.probes.judge import Judge, describe
 from tcu.probes.kinds import COLUMNS, REPEATED, ROWS, in_both_formats, makers
@@ -118,11 +118,12 @@ def infer(
     compared = whole_number(outputs)
     if compared is None or compared < 1:
         raise ParameterError(f"outputs={outputs!r}: compare a whole number of outputs, 1 or more")
+    number = checked_seed(seed)
     known = (
         target if isinstance(target, Target)
         else as_target(target, instruction=instruction, input=input, output=output, k=k, scale=scale)
     )  # fmt: skip
-    return _Inferring(known, np.random.default_rng(seed), progress or (lambda _: None)).run(compared)
+    return _Inferring(known, np.random.default_rng(number), progress or (lambda _: None)).run(compared)
 
 
 class _Inferring:

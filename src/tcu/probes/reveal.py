@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.errors import ParameterError, TcuError
-from tcu.formats.array import whole_number
+from tcu.formats.array import checked_seed, whole_number
 from tcu.formats.format import get_format
 from tcu.plan.bounds import mass_of_products, plan_error_bound
 from tcu.plan.plan import Part, Plan
 from tcu.plan.tree import Compensated, ExactAddition, TreeRegions, TreeStep
 from tcu.plan.version import VERSIONS
-from tcu.probes.black_box import BlackBox, black_box, checked_seed, same_bits
+from tcu.probes.black_box import BlackBox, black_box, same_bits
 from tcu.probes.mask_questions import NotATree, masks_for
 from tcu.probes.node_arithmetic import Evidence, candidates, exact_candidates
 from tcu.probes.replay import RUNNING, predict, results_of, tree_of

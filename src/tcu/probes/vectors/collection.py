@@ -14,6 +14,7 @@ import numpy as np
 
 from tcu import cpu, gpu
 from tcu.errors import DtypeError, ParameterError
+from tcu.formats.array import checked_seed
 from tcu.formats.format import get_format
 from tcu.gpu.compiler import compiler_version
 from tcu.gpu.device import call
@@ -70,8 +71,10 @@ def collect(
     """
     if outputs < 1:
         raise ParameterError(f"outputs={outputs}: ask for at least one output per kind")
-    if seed < 0:
-        raise ParameterError(f"seed={seed}: choose 0 or more")
+    if (number := checked_seed(seed)) is None:
+        raise ParameterError(
+            "seed=None: give a whole number of 0 or more, by which others get the same operands"
+        )
     if unit == "cpu":
         machine, rows, compute = _cpu()
     else:
@@ -79,10 +82,10 @@ def collect(
     chosen = _chosen(machine.name, rows, instruction, input, output)
     entries: dict[str, Entry] = {}
     for row in chosen:
-        entries[name_of(row)] = _entry(row, compute, outputs, seed)
+        entries[name_of(row)] = _entry(row, compute, outputs, number)
         if progress is not None:
             progress(len(entries), len(chosen))
-    return Vectors(machine, entries, seed, datetime.now(UTC).isoformat(timespec="seconds"), __version__)
+    return Vectors(machine, entries, number, datetime.now(UTC).isoformat(timespec="seconds"), __version__)
 
 
 def replay(a: Codes, b: Codes, c: Codes, row: Instruction) -> Codes:
