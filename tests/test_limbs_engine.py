@@ -21,7 +21,7 @@ from test_long_integers import limb_arrays
 import tcu
 from tcu.engines.cuda import limbs as engine
 from tcu.errors import ParameterError
-from tcu.gpu import limbs, modular_powers, ntt
+from tcu.gpu import limbs, modular_powers, ntt, staging
 from tcu.integers import numbers
 
 
@@ -64,17 +64,30 @@ def test_products(host: HostGpu, dtype: Any, lengths: tuple[int, int], shapes: A
     assert np.array_equal(engine.multiply_limbs(a, a), tcu.integers.square_limbs(a))
 
 
-def test_products_of_python_s_integers(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = np.full(1 << 20, 0xEE, np.uint8)
+@pytest.mark.parametrize("size", [1 << 16, 64], ids=["kept memory", "memory of its own"])
+def test_products_of_python_s_integers(host: HostGpu, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Through memory that is kept, where they fit in; each copy is done when it is asked for."""
+    memory = {
+        name: np.full(1 << 20, 0xEE, np.uint8) for name in ("cuMemHostAlloc", "cuMemAlloc", "allocated")
+    }
+    asked: list[str] = []
 
-    def copied(name: str, to: int, source: int, size: int) -> None:
-        assert name in ("cuMemcpyHtoD", "cuMemcpyDtoH")
-        ctypes.memmove(to, source, size)
+    def address(name: str) -> int:
+        return memory[name].ctypes.data + -memory[name].ctypes.data % 16
 
-    monkeypatch.setattr(
-        engine, "allocated", lambda size: nullcontext(memory.ctypes.data + -memory.ctypes.data % 16)
-    )
-    monkeypatch.setattr(engine, "call", copied)
+    def called(name: str, *given: Any) -> Any:
+        asked.append(name)
+        if name in memory:
+            return address(name)
+        assert name.startswith(("cuMemcpyHtoD", "cuMemcpyDtoH", "cuStreamSynchronize"))
+        return ctypes.memmove(*given[:3]) if "Memcpy" in name else None
+
+    monkeypatch.setattr(engine, "allocated", lambda size: nullcontext(address("allocated")))
+    for module in (engine, staging):
+        monkeypatch.setattr(module, "call", called)
+    monkeypatch.setattr(staging, "any_time", nullcontext)
+    monkeypatch.setattr(staging, "_kept", {})
+    monkeypatch.setattr(staging, "SIZE", size)
     monkeypatch.setattr(numbers, "_LEAST_BITS", 500)
     for a, b in ((3**400, 7**190), (2**700 - 1, 5**900), (-(3**2000), 7**300), (3**2000, 3**200)):
         host.launches.clear()
@@ -82,6 +95,7 @@ def test_products_of_python_s_integers(host: HostGpu, monkeypatch: pytest.Monkey
         assert tcu.integers.multiply(-b, [a, b], executor="gpu").tolist() == [-a * b, -b * b]
         assert tcu.integers.multiply(a, a, executor="gpu") == a * a
         assert bool(host.launches) == (min(a.bit_length(), b.bit_length()) >= 500 or abs(a) > 2**500)
+    assert asked.count("cuMemHostAlloc") == (size > 64)
 
 
 @pytest.mark.slow

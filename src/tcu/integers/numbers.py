@@ -77,7 +77,7 @@ def multiply(
         The machine's: "schoolbook", "karatsuba" or "auto".
     executor:
         "gpu": factors of 2^17 bits and more go to the first GPU, and their product comes back; shorter ones take less time
-        here.  None: all are multiplied here.
+        here.  16 MB of the GPU's memory, and as much pinned memory, are kept for the next call.  None: all are multiplied here.
 
     Returns
     -------
