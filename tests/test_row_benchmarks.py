@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 import gpu_decoder  # noqa: E402  beside what it measures
 import gpu_row_functions  # noqa: E402
+import sources  # noqa: E402
 
 
 def run(monkeypatch: pytest.MonkeyPatch, module: Any, *options: str) -> int:
@@ -54,14 +55,16 @@ def test_points_are_added_to_those_of_the_same_sources(
     row = {
         "function": "var", "direction": "forward", "state": "repeated", "dtype": "float32", "length": 8, "peer": "eager",
     }  # fmt: skip
-    before = {"sources": {"a": "1"}, "machine": {"gpu": "one"}, "figures": {"rows": [row | {"tcu": 1}, row | {"length": 9}]}}  # fmt: skip
+    part = sources.MEASURED["gpu-row-functions"][0]
+    before = {"sources": {part: "1", "other": "1"}, "machine": {"gpu": "one"}, "figures": {"rows": [row | {"tcu": 1}, row | {"length": 9}]}}  # fmt: skip
     (tmp_path / "gpu-row-functions.json").write_text(json.dumps(before))
     monkeypatch.setattr(gpu_row_functions.record, "RESULTS", tmp_path)
-    now = {"sources": {"a": "1"}, "machine": {"gpu": "one"}}
-    monkeypatch.setattr(gpu_row_functions, "provenance", lambda *_: now)
+    now = {"sources": {part: "1", "other": "2"}, "machine": {"gpu": "one"}}
+    monkeypatch.setattr(gpu_row_functions.record, "provenance", lambda *_: now)
     assert gpu_row_functions.added([row | {"tcu": 2}]) == [row | {"length": 9}, row | {"tcu": 2}]
-    now["machine"] = {"gpu": "another"}
-    assert gpu_row_functions.added([row]) == [row]
+    for change in ({"machine": {"gpu": "another"}}, {"sources": {part: "2"}}):
+        monkeypatch.setattr(gpu_row_functions.record, "provenance", lambda *_, change=change: now | change)
+        assert gpu_row_functions.added([row]) == [row]
 
 
 @pytest.mark.slow
