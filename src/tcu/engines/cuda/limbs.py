@@ -87,15 +87,15 @@ def product_on_gpu(a: Any, b: Any) -> Any:
             launch = _schoolbook(1, *given, gpu.ordinal)
         sizes = [4 * len(a), 0 if square else 4 * len(b), 4 * words, 8 * launch.room]
         first, second, out, room, end = accumulate((-(-size // 16) * 16 for size in sizes), initial=0)
-        second = first if square else second
+        operands = [(first, a)] if square else [(first, a), (second, b)]
 
         def start(address: int) -> None:
-            places = address + first, address + second, address + out
+            places = address + first, address + operands[-1][0], address + out
             launch.start(*places, _DEFAULT_STREAM, address + room)
 
         if end <= staging.SIZE:
             with staging.staging(gpu.ordinal) as memory:
-                for begin, operand in ((first, a), (second, b)):
+                for begin, operand in operands:
                     memory.array(begin, np.uint32, len(operand))[:] = operand
                 memory.send(out, _DEFAULT_STREAM)
                 start(memory.address)
@@ -103,7 +103,7 @@ def product_on_gpu(a: Any, b: Any) -> Any:
                 return memory.array(out, np.uint32, words).copy()
         result = np.empty(words, np.uint32)
         with allocated(end) as address:
-            for begin, operand in ((first, a), (second, b))[: 1 if square else 2]:
+            for begin, operand in operands:
                 call("cuMemcpyHtoD", address + begin, operand.ctypes.data, operand.nbytes)
             start(address)
             call("cuMemcpyDtoH", result.ctypes.data, address + out, result.nbytes)
