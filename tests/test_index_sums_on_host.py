@@ -194,6 +194,22 @@ def test_no_row_at_all(host: HostGpu) -> None:
     assert not result.array.any()
 
 
+@pytest.mark.parametrize("columns", [8, 11])
+def test_sums_of_pieces_have_a_limit(host: HostGpu, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """Of many rows, pieces are longer, so that there are fewer."""
+    rng = np.random.default_rng(columns)
+    for most, rows in ((40 * columns, 24), (11 * columns, 55), (3 * columns, 200), (columns, 600)):
+        monkeypatch.setattr(index_sums, "_MOST_SUMS", most)
+        room = index_sums.Room.of(300, 4, columns, 0)
+        assert room.most == rows
+        assert room.words - room.sums <= 2 * most + 1
+        x, index = (
+            draw(rng, 300 * columns, np.float16, "spread").reshape(300, columns),
+            rng.zipf(1.5, 300) % 4,
+        )
+        assert alike(sums(host, x, index, 4), wanted(x, index, 4))
+
+
 @pytest.mark.slow
 @dtypes
 def test_one_slot_has_all(host: HostGpu, dtype: Any) -> None:

@@ -21,7 +21,9 @@ _ITEMS = {True: 8, False: 2}
 _MOST_COUNTERS = 1 << 11
 """Slots whose counters a block has in shared memory.  Of more slots, a block's places hardly meet."""
 _MOST_ROWS = 256
-"""Of a slot that a lane adds up by itself."""
+"""Of a slot that a lane adds up by itself, and of a piece of a longer one, unless there would be too many pieces."""
+_MOST_SUMS = 1 << 23
+"""Pieces' columns, of 16 bytes each: eight for each lane that an H200 has at once, so that none waits long for others."""
 _RESIDENT = {2: 4, 4: 3, 8: 3}
 """Blocks of a multiprocessor, by the bytes of a number."""
 _WINDOW, _WINDOW_ROWS, _WAVES = 8, 64, 5
@@ -116,13 +118,16 @@ class Room(NamedTuple):
     long_slots: int
     sums: int
     words: int
+    most: int
+    """Rows of a piece; a slot of more is long."""
 
     @classmethod
     def of(cls, n: int, slots: int, columns: int, size: int) -> Room:
         """``size``: bytes of what is brought together; 0: the places of rows, in 4 bytes."""
         assert max(n, slots) < 1 << 31  # kernels number both by 32 bits
         passes = -(-max((slots - 1).bit_length(), 1) // _DIGIT_BITS) if n >= _LEAST_SORTED else 0
-        items = 2 * (n // _MOST_ROWS) if size == 0 else 0
+        most = max(_MOST_ROWS, -(-2 * n * columns // _MOST_SUMS))
+        items = 2 * (n // most) if size == 0 else 0
         lengths = {
             "counts": _DIGITS * _tiles(n, size) if passes else slots,
             "edges": slots + 1,
@@ -136,7 +141,7 @@ class Room(NamedTuple):
         }
         ends = list(accumulate((length + length % 2 for length in lengths.values()), initial=_HEAD))
         places = dict(zip(lengths, ends, strict=False))
-        return cls(_HEAD if passes else places["edges"] + 1, passes, **places, words=ends[-1])
+        return cls(_HEAD if passes else places["edges"] + 1, passes, **places, words=ends[-1], most=most)
 
 
 def _tiles(n: int, size: int) -> int:
@@ -229,7 +234,7 @@ def rows_recipe(
         "RESIDENT": resident, "COLUMNS": unit, "ROWS": loads, "SLOTS": together, "RESULT": TARGETS[target.name],
         "MEAN": int(mean),
     }  # fmt: skip
-    problem = ListedRows(0, stride, slots, columns, 0, 0, 0, shift, _MOST_ROWS, 0, 0, 0, 0, 0)
+    problem = ListedRows(0, stride, slots, columns, 0, 0, 0, shift, room.most, 0, 0, 0, 0, 0)
     takes: dict[str, Given] = {
         "data": X, "out": OUT, "edges": (ROOM, 8 * room.edges), "rows": (ROOM, 8 * room.placed), "items": (ROOM, _ITEM_COUNT),
         "longs": (ROOM, _LONG_COUNT), "pieces": (ROOM, 8 * room.pieces), "long_slots": (ROOM, 8 * room.long_slots),
@@ -246,7 +251,7 @@ def rows_recipe(
     long_slots = KernelChoice(
         "listed_rows", macros, filled, _THREADS, problem, takes, entry="listed_long_slots"
     )
-    return Recipe((rows, pieces, long_slots) if n > _MOST_ROWS else (rows,), room.words)
+    return Recipe((rows, pieces, long_slots) if n > room.most else (rows,), room.words)
 
 
 def _windows(

@@ -57,8 +57,8 @@ def index_sum(
     An array of x's library, of its shape with ``size`` along ``axis``.  The workspace is in the host's memory a sort of the
     indices and one copy of the numbers, of at most 2^24 or of one column at a time.  On a GPU, of numbers, at most 16 bytes a place
     and 4 a slot, into up to 2^24 slots; otherwise 16 bytes a slot and 8 a place, or, from 2^22 places on, 8 bytes
-    a slot and two sorted copies of places or numbers with their slots, and 16 bytes for
-    each column of every 128 rows.
+    a slot and two sorted copies of places or numbers with their slots; and of rows 16 bytes for each column of every
+    128 rows, 128 MB at most.
 
     Raises
     ------
