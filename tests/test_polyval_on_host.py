@@ -67,6 +67,20 @@ def test_chains(host: HostGpu, per: int, n: int, dtype: Any, monkeypatch: pytest
     assert alike(found(host, c[None], extreme(x)), wanted(c[None], x))
 
 
+@pytest.mark.slow(8)
+@pytest.mark.parametrize(("per", "group", "fill"), [(8, 2, 1), (4, 2, 1), (4, 2, 4), (2, 4, 1), (1, 4, 4)])
+@pytest.mark.parametrize("n", [3, 64, 65, 112, 120, 257, 1008, 1009, 2049])
+def test_shapes(
+    host: HostGpu, per: int, group: int, fill: int, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many coefficients threads bring and load at a time, of two polynomials."""
+    shape = {"PER": per, "GROUP": group, "FILL": fill, "RESIDENT": 8}
+    monkeypatch.setattr(polyval, "_shape", lambda *_: shape)
+    for dtype in (np.float32, np.float64) if n < 512 else (np.float32,):
+        c, x = numbers(n, 128 * per + 9, dtype)
+        assert alike(found(host, np.stack([c, -c]), extreme(x)), wanted(np.stack([c, -c]), x))
+
+
 @pytest.mark.slow(6)
 @pytest.mark.parametrize("tiles", [1, 2, 4])
 @pytest.mark.parametrize("n", [576, 577, 640, 1024, 1025, 1100, 2500])
@@ -92,7 +106,7 @@ def test_several_polynomials_wherever_they_lie(host: HostGpu, n: int, steps: tup
         ("horner", 90, ("CHAINS == 1 ? x[i] : times(x[i], x[i])", "x[i]")),
         ("horner", 90, ("sums[k % CHAINS][i]", "sums[(k + 1) % CHAINS][i]")),
         ("horner", 70, ("if (k < skipped) continue;", "if (k <= skipped) continue;")),
-        ("horner", 70, ("j >= skipped ? *source : 0", "j > skipped ? *source : 0")),
+        ("horner", 70, ("at >= skipped && at", "at > skipped && at")),
         ("horner", 70, ("if (!again) return;", "return;")),
         ("blocked", 700, ("w * 4 * ROWS >= count", "(w + 1) * 4 * ROWS >= count")),
         ("blocked", 700, ("w % 2 ? points.step[tile].y : points.step[tile].x", "points.step[tile].x")),
@@ -147,19 +161,20 @@ def test_more_polynomials_than_a_launch_takes(by_engine: HostGpu, monkeypatch: p
 
 
 def test_a_recipe_fills_the_gpu() -> None:
-    """As many points a thread as leave no multiprocessor without work, and as many blocks at a time as are done soonest."""
+    """As many points a thread as leave no multiprocessor without work, and blocks that are done soonest."""
     gpu = Gpu(0, "H100", (9, 0))
     object.__setattr__(gpu, "multiprocessors", 132)
 
-    def chosen(n: int, polynomials: int, points: int) -> Any:
-        return polyval.polyval_recipe(n, polynomials, points, (1, n, 1), get_format("binary64"), gpu).kernels[
-            0
-        ]
+    def chosen(n: int, polynomials: int, points: int, name: str = "binary64") -> Any:
+        return polyval.polyval_recipe(n, polynomials, points, (1, n, 1), get_format(name), gpu).kernels[0]
 
-    for points, per in ((1, 1), (1 << 14, 1), (1 << 15, 2), (1 << 16, 4), (1 << 20, 8)):
-        kernel = chosen(64, 1, points)
-        assert (kernel.macros["PER"], kernel.blocks) == (per, -(-points // (128 * per)))
-    assert chosen(64, 16, 1 << 16).macros["PER"] == 8
+    for points, per, most in ((1, 1, 1), (1 << 14, 1, 1), (1 << 15, 2, 2), (1 << 16, 4, 4), (1 << 20, 4, 8)):
+        for name, each in (("binary64", per), ("binary32", most)):
+            kernel = chosen(64, 1, points, name)
+            assert (kernel.macros["PER"], kernel.blocks) == (each, -(-points // (128 * each)))
+    assert [chosen(64, 16, 1 << 16, name).macros["PER"] for name in ("binary32", "binary64")] == [8, 4]
+    assert [chosen(n, 1, 1 << 20, "binary32").macros["FILL"] for n in (112, 113)] == [1, 4]
+    assert [chosen(300, 1, n, "binary32").macros["GROUP"] for n in (1 << 17, (1 << 17) + 9999)] == [4, 2]
     assert [chosen(n, 1, 9).macros["CHAINS"] for n in (1, 79, 80, 500)] == [1, 1, 2, 2]
     assert (chosen(1008, 1, 9).macros.get("LOOPS"), chosen(500, 1, 9).macros["LOOPS"]) == (None, 0)
     found = {points: chosen(4096, 1, points).macros for points in (1 << 10, 1 << 14, 1 << 16, 49152, 1 << 20)}

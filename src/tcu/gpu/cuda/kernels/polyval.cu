@@ -18,8 +18,13 @@
 //   PER              points of a thread
 //   CHAINS           1: Horner's rule in x; 2: in x², for odd and for even powers
 //   LOOPS            0: all coefficients, and the zeros in front of them, are at most CHUNK
+//   SEVERAL          1: there may be more polynomials than one
+//   GROUP            16 bytes of coefficients that are loaded while as many are in use
+//   FILL             coefficients that a thread brings to shared memory at once
 // for blocked:
-//   TILES, RESIDENT  of 8 points, of a warp; blocks of threads on a multiprocessor
+//   TILES            of 8 points, of a warp
+// for both:
+//   RESIDENT         blocks of threads on a multiprocessor
 
 #include "device/mma/doubles.cuh"
 #include "device/types/ieee.cuh"
@@ -50,11 +55,16 @@ __device__ inline NUMBER by_horner(const Polyval& p, const NUMBER* a, NUMBER x) 
 }
 
 #ifdef PER
+#if LOOPS
+using Place = i64;  // of a coefficient
+#else
+using Place = int;
+#endif
+
 struct alignas(16) Coefficients {
     NUMBER numbers[16 / sizeof(NUMBER)];
 };
 constexpr int WIDE = 16 / sizeof(NUMBER);
-constexpr int GROUP = 4;  // vectors that are loaded while as many are in use: with two, the compiler left each load no time
 
 // A group of coefficients but the first so many.
 __device__ inline void add(NUMBER (&sums)[CHAINS][PER], const NUMBER (&factor)[PER], const Coefficients (&group)[GROUP], int skipped) {
@@ -69,48 +79,77 @@ __device__ inline void add(NUMBER (&sums)[CHAINS][PER], const NUMBER (&factor)[P
     }
 }
 
-// Left alone, the compiler saves more registers than four blocks need, and squares points again in every turn: of binary64 that took an
-// eighth longer.
-extern "C" __global__ void __launch_bounds__(THREADS, 4) horner(const __grid_constant__ Polyval p) {
+// Left alone, the compiler saves more registers than so many blocks need, and squares points again in every turn: of binary64 that took
+// an eighth longer.
+//
+// Of few coefficients most of the time is what comes before the first of them: 64 at 10^6 points take 5.0 us, of which the FMAs
+// are 1.9 (H200).  So indices are of 32 bits where they may be, and the first coefficients are asked for ahead of the points.
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) horner(const __grid_constant__ Polyval p) {
     __shared__ Coefficients chunk[CHUNK / WIDE + GROUP];
-    const NUMBER* const a = reinterpret_cast<const NUMBER*>(p.a) + blockIdx.y * p.a_stride;
+    const i64 polynomial = SEVERAL ? blockIdx.y : 0;
+    const NUMBER* const a = reinterpret_cast<const NUMBER*>(p.a) + polynomial * p.a_stride;
     const i64 first = static_cast<i64>(blockIdx.x) * (THREADS * PER) + threadIdx.x;
     const i64 left = p.points - first;
     const int mine = left < THREADS * PER ? static_cast<int>(left) : THREADS * PER;
     const NUMBER* const points = reinterpret_cast<const NUMBER*>(p.x) + first * x_step(p);
-    NUMBER* const out = reinterpret_cast<NUMBER*>(p.out) + blockIdx.y * p.points + first;
-    NUMBER x[PER], factor[PER], sums[CHAINS][PER] = {};
-#pragma unroll
-    for (int i = 0; i < PER; ++i) {
-        x[i] = i * THREADS < mine ? points[i * THREADS * x_step(p)] : 0;
-        factor[i] = CHAINS == 1 ? x[i] : times(x[i], x[i]);
-    }
+    NUMBER* const out = reinterpret_cast<NUMBER*>(p.out) + polynomial * p.points + first;
     // From the highest coefficient on, behind so many empty places that the last group is full: groups begin with an odd power.
     // Of binary32 they have zeros: to leave them out took up to a quarter longer, which of binary64 saves a twentieth.
-    const int before = static_cast<int>(-p.n & (GROUP * WIDE - 1));
-    const i64 places = p.n + before;
+    const int before = -static_cast<int>(p.n) & (GROUP * WIDE - 1);
+    const Place places = static_cast<Place>(p.n) + before;
     const NUMBER* source = a + (places - 1 - threadIdx.x) * a_step(p);
-    i64 done = 0;
+    NUMBER some[FILL];
+    const auto read = [&](int place, int count, int skipped) {
+#pragma unroll
+        for (int k = 0; k < FILL; ++k) {
+            const int at = place + k * THREADS;
+            some[k] = at >= skipped && at < count ? source[-k * THREADS * a_step(p)] : 0;
+        }
+        source -= FILL * THREADS * a_step(p);
+    };
+    const auto count_from = [&](Place done) { return places - done < CHUNK ? static_cast<int>(places - done) : CHUNK; };
+    int count = count_from(0), skipped = before;
+    read(threadIdx.x, count, skipped);
+    NUMBER x[PER], factor[PER], sums[CHAINS][PER] = {};
+    const bool is_full = mine == THREADS * PER;  // so each store needs no comparison
+#pragma unroll
+    for (int i = 0; i < PER; ++i) x[i] = is_full || i * THREADS < mine ? points[i * THREADS * x_step(p)] : 0;
+    Place done = 0;
     do {
-        const int count = places - done < CHUNK ? static_cast<int>(places - done) : CHUNK;
-        const int skipped = LOOPS && done > 0 ? 0 : before;
         if (LOOPS && done > 0) __syncthreads();
 #pragma unroll 1
-        for (int j = threadIdx.x; j < count; j += THREADS, source -= THREADS * a_step(p))
-            reinterpret_cast<NUMBER*>(chunk)[j] = j >= skipped ? *source : 0;
+        for (int j = threadIdx.x;;) {
+#pragma unroll
+            for (int k = 0; k < FILL; ++k)
+                if (j + k * THREADS < count) reinterpret_cast<NUMBER*>(chunk)[j + k * THREADS] = some[k];
+            j += FILL * THREADS;
+            if (j >= count) break;
+            read(j, count, skipped);
+        }
         __syncthreads();
+        const int there = count, empty = skipped;
+        done += CHUNK;
+        if (LOOPS) {
+            count = count_from(done);
+            skipped = 0;
+            read(threadIdx.x, count, 0);
+        }
+        if (!LOOPS || done == CHUNK) {
+#pragma unroll
+            for (int i = 0; i < PER; ++i) factor[i] = CHAINS == 1 ? x[i] : times(x[i], x[i]);
+        }
         Coefficients now[GROUP];
 #pragma unroll
         for (int g = 0; g < GROUP; ++g) now[g] = chunk[g];
         int j = GROUP;
-        if (sizeof(NUMBER) == 8 && skipped > 0) {
-            add(sums, factor, now, skipped);
+        if (sizeof(NUMBER) == 8 && empty > 0) {
+            add(sums, factor, now, empty);
 #pragma unroll
             for (int g = 0; g < GROUP; ++g) now[g] = chunk[j + g];
             j += GROUP;
         }
 #pragma unroll 2
-        for (; j <= count / WIDE; j += GROUP) {
+        for (; j <= there / WIDE; j += GROUP) {
             Coefficients next[GROUP];  // behind the last ones they are of no use
 #pragma unroll
             for (int g = 0; g < GROUP; ++g) next[g] = chunk[j + g];
@@ -118,16 +157,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) horner(const __grid_con
 #pragma unroll
             for (int g = 0; g < GROUP; ++g) now[g] = next[g];
         }
-        done += CHUNK;
     } while (LOOPS && done < places);
+    NUMBER zero = 0;  // unless some value is not finite
     bool again = false;
 #pragma unroll
     for (int i = 0; i < PER; ++i) {
-        if (i * THREADS >= mine) continue;
         const NUMBER y = CHAINS == 1 ? sums[0][i] : fused(sums[0][i], x[i], sums[CHAINS - 1][i]);
-        out[i * THREADS] = y;
-        again = again || !is_finite(y);
+        if (is_full || i * THREADS < mine) out[i * THREADS] = y;
+        if constexpr (sizeof(NUMBER) == 4) zero = fused(y, 0, zero);
+        else again = again || !is_finite(y);
     }
+    again = again || zero != 0;
     if (!again) return;
 #pragma unroll 1
     for (int i = 0; i < PER; ++i) {
