@@ -2,8 +2,10 @@
 
 ``pycon`` blocks are doctests; of ``python`` blocks nothing is shown; each ``$``
 line of a ``console`` block is run, and what is shown below it is part of what
-it prints, where ``...`` stands for whatever differs from machine to machine.  A comment ``<!-- needs: torch -->`` before a block names packages,
-or ``cpu``, ``gpu`` or ``cluster``, without which it is left out.  Blocks of other kinds are no code.
+it prints, where ``...`` stands for whatever differs from machine to machine.
+A comment ``<!-- needs: torch -->`` before a block names packages, or ``cpu``,
+``gpu`` or ``cluster``, without which it is left out.  Blocks of other kinds are
+no code.
 
     python tests/blocks.py docs/tour.md
 
@@ -37,6 +39,8 @@ from tcu.cli.app import main
 ROOT = Path(__file__).parents[1]
 COLUMNS = "80"
 OPTIONS = doctest.ELLIPSIS
+_ANY_LENGTH = r"[^\n]*?(?:\n[^\n]*?)??"
+"""Of ``...``: the line that it makes longer may be wrapped once."""
 _FENCE = re.compile(r"(?:<!-- needs: ([\w, ]+) -->\n)?^( *)```(\w+)?[^\n]*\n(.*?)^\2```", re.S | re.M)
 
 
@@ -106,7 +110,8 @@ class Session:
                         parts = line.rstrip().split("...")
                         if len(parts) > 1:  # what stands there may be longer or shorter
                             parts = [part.strip() for part in parts]
-                        pattern = "[^\n]*".join(map(re.escape, parts))
+                        words = [r"\s+".join(map(re.escape, part.split())) for part in parts]
+                        pattern = _ANY_LENGTH.join(words) if len(parts) > 1 else re.escape(line.rstrip())
                         found = re.compile(pattern).search(printed, at)
                         assert found, f"{self.name}: $ {command} does not print {line!r} there:\n{printed}"
                         at = found.end()

@@ -30,10 +30,15 @@ import tcu
 from tcu.cli import main, progress
 from tcu.cli.app import COMMANDS
 from tcu.cli.data import DataElements
+from tcu.cli.integers import add_up
+from tcu.cli.options import Schedule
+from tcu.cli.outcome import Method
 from tcu.cli.textfile import parse_numbers
-from tcu.errors import DataFileError
+from tcu.errors import DataFileError, ParameterError
 from tcu.formats import decode, encode, get_format
 from tcu.formats.scalar import Number
+from tcu.ops import SUM
+from tcu.streams import ArraySource
 from tcu.units import CATALOGUE
 
 KEYS = [
@@ -261,11 +266,53 @@ def test_overflow_in_the_conversion_is_reported(run):
     assert run("sum", write("y.csv", "inf\n1\n"), "--input-dtype", "float16", "--json")[2] == ""
 
 
-def test_integers_need_a_format(answer, refusal):
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", ">i8", "uint64", "bool"])
+def test_integers_are_added_up_exactly(answer, run, dtype):
+    """As integers, where binary64 would round; their means are rounded once."""
+    given = np.dtype(dtype)
+    limits = np.iinfo(given if given.kind in "iu" else "uint8")
+    low, high = (int(limit) // (400 if given.itemsize == 8 else 1) for limit in (limits.min, limits.max))
+    x = (
+        np.random.default_rng(1)
+        .integers(low, high, 370, given.newbyteorder("=") if given.kind in "iu" else "i8")
+        .astype(given)
+    )
+    save("x.npy", x)
+    total = sum(x.tolist())
+    for command in ("sum", "fsum"):
+        found = answer(command, "x.npy")
+        wide = "uint64" if x.dtype.kind == "u" else "int64"
+        assert (found["result"], found["result_dtype"], found["n"]) == (total, wide, 370)
+        assert int(found["bits"], 16) == total % 2**64
+    for command in ("mean", "fmean"):
+        assert answer(command, "x.npy")["result"] == float(Fraction(total, x.size))
+    assert answer("sum", "x.npy", "--exact", "--dtype", "float32")["result"] == float(np.float32(total))
+    assert str(total) in run("sum", "x.npy")[1]
+
+
+def test_integers_are_added_up_on_the_cpu(answer, refusal):
+    save("x.npy", np.arange(10) + 2**60)
+    assert "int64" in refusal("sum", "x.npy")
+    save("y.npy", np.arange(10) + 2**58)
+    assert answer("sum", "y.npy", "--checkpoint", "state.json")["result"] == 10 * 2**58 + 45
+    with pytest.raises(
+        ParameterError, match="--gpu: integers of files are added up on the CPU: leave it out"
+    ):
+        add_up(
+            SUM,
+            ArraySource(np.arange(3)),
+            Method("H100", "chained", Schedule()),
+            memory=1 << 20,
+            checkpoint=lambda _: None,
+            gpu=0,
+        )
+
+
+def test_other_results_of_integers_need_a_format(answer, refusal):
     save("x.npy", np.arange(10))
-    message = refusal("sum", "x.npy")
+    message = refusal("var", "x.npy")
     assert "x.npy: x has dtype int64" in message
-    assert "--input-dtype float64" in message
+    assert "--input-dtype float64, which holds whole numbers up to 2^53" in message
     assert answer("sum", "x.npy", "--input-dtype", "float32")["result"] == 45
 
 
@@ -686,7 +733,7 @@ def test_an_interrupt(run, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tcu.cli.reductions.read_elements", interrupt)
+    monkeypatch.setattr("tcu.cli.reductions.read_source", interrupt)
     assert run("sum", "x.npy")[0] == 130
 
 
@@ -694,7 +741,7 @@ def test_a_defect_is_not_mistaken_for_bad_input(run, monkeypatch):
     def defect(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("tcu.cli.reductions.read_elements", defect)
+    monkeypatch.setattr("tcu.cli.reductions.read_source", defect)
     with pytest.raises(ZeroDivisionError):
         run("sum", "x.npy")
 

@@ -466,7 +466,9 @@ PLANTED = {
     "end": (np.float32, "exact_rows.cu", "min(max(end - first, 0), PER_LOAD)", "PER_LOAD"),
     "largest": (np.float32, "exact_rows.cu", "top < min(window + BIAS, FIELDS) &&", ""),
     "leftover": (np.float64, "exact_rows.cu", "FIELDS) && leftover == 0)", "FIELDS))"),
-    "other threads": (np.float64, "exact_columns.cu", "if (!parts[c].proved) atomicMax", "if (false) atomicMax"),
+    "other threads": (np.float64, "exact_columns.cu", "if (failed) atomicMax", "if (false) atomicMax"),
+    "other lanes": (np.float32, "exact_columns.cu", "x = join(x, __shfl_xor_sync(ALL, x, far))", "x = join(x, T())"),
+    "other rows": (np.float16, "exact_columns.cu", "x = join(x, of(c));", "if (c == column) x = join(x, of(c));"),
     "bits": (ml_dtypes.bfloat16, "exact_rows.cu", "last_bit(bottom) + bits;", "last_bit(bottom) + bits + 40;"),
     "nan": (np.float16, "exact_columns.cu", "(found >> 16 * half & 0x7fff) ? FIELDS", "false ? FIELDS"),
     "odd": (np.float32, "exact_rows.cu", "(rest > 0) == (x > 0) ? 1 : -1", "0"),
@@ -499,6 +501,7 @@ def test_an_error_is_seen(host: HostGpu, planted: str) -> None:
         x = np.tile(x, (1, 10)) if planted == "largest" else x
         if planted == "largest":
             x[:, 3000], x[:, 3100] = 2.0**100, 2.0**100
+    x = x[:2] if planted == "other rows" else x  # 16 bytes of several rows
     by_rows = "rows" in source
 
     def run() -> Any:

@@ -68,7 +68,7 @@ def test_chains(host: HostGpu, per: int, n: int, dtype: Any, monkeypatch: pytest
 
 
 @pytest.mark.slow(8)
-@pytest.mark.parametrize(("per", "group", "fill"), [(8, 2, 1), (4, 2, 1), (4, 2, 4), (2, 4, 1), (1, 4, 4)])
+@pytest.mark.parametrize(("per", "group", "fill"), [(8, 2, 1), (4, 2, 1), (4, 8, 4), (2, 4, 1), (1, 4, 4)])
 @pytest.mark.parametrize("n", [3, 64, 65, 112, 120, 257, 1008, 1009, 2049])
 def test_shapes(
     host: HostGpu, per: int, group: int, fill: int, n: int, monkeypatch: pytest.MonkeyPatch
@@ -168,13 +168,14 @@ def test_a_recipe_fills_the_gpu() -> None:
     def chosen(n: int, polynomials: int, points: int, name: str = "binary64") -> Any:
         return polyval.polyval_recipe(n, polynomials, points, (1, n, 1), get_format(name), gpu).kernels[0]
 
-    for points, per, most in ((1, 1, 1), (1 << 14, 1, 1), (1 << 15, 2, 2), (1 << 16, 4, 4), (1 << 20, 4, 8)):
-        for name, each in (("binary64", per), ("binary32", most)):
+    for points, per in ((1, 1), (1 << 14, 1), (1 << 15, 2), (1 << 16, 4), (1 << 18, 4), (1 << 20, 8)):
+        for name in ("binary32", "binary64"):
             kernel = chosen(64, 1, points, name)
-            assert (kernel.macros["PER"], kernel.blocks) == (each, -(-points // (128 * each)))
-    assert [chosen(64, 16, 1 << 16, name).macros["PER"] for name in ("binary32", "binary64")] == [8, 4]
+            assert (kernel.macros["PER"], kernel.blocks) == (per, -(-points // (128 * per)))
+    assert [chosen(n, 16, 1 << 16).macros["PER"] for n in (112, 113)] == [8, 4]
     assert [chosen(n, 1, 1 << 20, "binary32").macros["FILL"] for n in (112, 113)] == [1, 4]
     assert [chosen(300, 1, n, "binary32").macros["GROUP"] for n in (1 << 17, (1 << 17) + 9999)] == [4, 2]
+    assert [chosen(n, 1, 1 << 16, "binary32").macros["RESIDENT"] for n in (1008, 1009)] == [8, 4]
     assert [chosen(n, 1, 9).macros["CHAINS"] for n in (1, 79, 80, 500)] == [1, 1, 2, 2]
     assert (chosen(1008, 1, 9).macros.get("LOOPS"), chosen(500, 1, 9).macros["LOOPS"]) == (None, 0)
     found = {points: chosen(4096, 1, points).macros for points in (1 << 10, 1 << 14, 1 << 16, 49152, 1 << 20)}

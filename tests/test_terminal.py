@@ -86,7 +86,7 @@ def test_a_compiler_s_log_keeps_its_lines(
     def failing(*_: object, **__: object) -> None:
         raise CompileError("x.cu does not compile\nline \x1b[1m1\nline 2")
 
-    monkeypatch.setattr("tcu.cli.reductions.read_elements", failing)
+    monkeypatch.setattr("tcu.cli.reductions.read_source", failing)
     assert main(["sum", "x.npy"]) == 2
     assert capsys.readouterr().err == "error: x.cu does not compile\nline \\x1b[1m1\nline 2\n"
 

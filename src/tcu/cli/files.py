@@ -24,7 +24,7 @@ from tcu.formats.format import Format
 from tcu.streams import DEFAULT_MEMORY, ArraySource, NpyPipe, Source, is_array_file, open_files
 from tcu.streams.npy import Rejoined, read_header
 
-__all__ = ["read_elements", "source_text"]
+__all__ = ["read_elements", "read_source", "rounded_elements", "source_text"]
 
 STDIN = "-"
 _NPY, _ZIP = b"\x93NUMPY", b"PK"
@@ -52,6 +52,13 @@ def source_text(file: str, numbers: Numbers) -> str:
 def read_elements(
     paths: str | Sequence[str], numbers: Numbers, memory: int | None = None, once: bool = False
 ) -> DataElements:
+    """The numbers of :func:`read_source`, rounded as they are read, where the user asks for that; raises what these raise."""
+    return rounded_elements(read_source(paths, numbers, memory, once), numbers)
+
+
+def read_source(
+    paths: str | Sequence[str], numbers: Numbers, memory: int | None = None, once: bool = False
+) -> Source:
     """The numbers of files, folders and globs ("-": standard input), each recognised by how it begins.
 
     .npz members and text are read whole, everything else a piece at a time;
@@ -59,8 +66,7 @@ def read_elements(
     ``memory``: bytes, where the user may say so; half of them are for what is whole.
     Raises DataFileError, DtypeError, UnknownNameError, ParameterError, ExtraMissingError.
     """
-    given = numbers.input_dtype
-    target = None if given is None else summable_format(given, "--input-dtype")
+    target = _target(numbers)
     room = _Room((memory or DEFAULT_MEMORY) // 2, memory is not None)
 
     def read(path: str) -> Source | None:
@@ -69,9 +75,19 @@ def read_elements(
             raise _no_header(path, numbers)
         return source
 
-    source = open_files(
+    return open_files(
         paths, key=numbers.key, column=numbers.column, memory=memory or DEFAULT_MEMORY, other=read
     )
+
+
+def _target(numbers: Numbers) -> Format | None:
+    given = numbers.input_dtype
+    return None if given is None else summable_format(given, "--input-dtype")
+
+
+def rounded_elements(source: Source, numbers: Numbers) -> DataElements:
+    """What is read, rounded to the format that the user asks for.  Raises DtypeError."""
+    target = _target(numbers)
     try:
         return DataElements(source, target)
     except DtypeError as error:
@@ -100,7 +116,10 @@ def _option(dtype: np.dtype[Any], target: Format | None) -> str:
         return ""
     if dtype.str == "|V2":
         return "; NumPy saves bfloat16 as such raw items: then give --input-dtype bfloat16"
-    return "; on the command line: --input-dtype float64" if dtype.kind in "biuf" else ""
+    if dtype.kind in "biuf":
+        holds = ", which holds whole numbers up to 2^53" if dtype.kind in "iu" and dtype.itemsize == 8 else ""
+        return f"; on the command line: --input-dtype float64{holds}"
+    return ""
 
 
 def _name(path: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from rich.text import Text
 
 from tcu.cli import options
 from tcu.cli.data import Changes, DataElements, count_text, of_the_rounded
-from tcu.cli.files import read_elements, source_text
+from tcu.cli.files import read_source, rounded_elements, source_text
+from tcu.cli.integers import add_up
 from tcu.cli.numbers import hex_bits
 from tcu.cli.outcome import Method, panel_of, warn_about
 from tcu.cli.output import console, headline, json_number, print_json
@@ -27,7 +29,8 @@ from tcu.ops import OPERATIONS, Operation, layout
 from tcu.ops.options import OPTIONS
 from tcu.ops.result import result_format, round_sum
 from tcu.plan import DEFAULT_VARIANT
-from tcu.streams import Checkpoint, run
+from tcu.streams import Checkpoint, Source, run
+from tcu.streams.integers import are_integers
 from tcu.streams.reductions import result_of, totals_of
 from tcu.streams.totals import planned_of
 from tcu.surfaces.served import is_served
@@ -93,23 +96,34 @@ def answer(
     into_file = is_wanted(along, file)
     memory = options.size_of(reading.memory)
     # A pipe is read once, unless the first number is asked for before the others.
-    elements = read_elements(file, numbers, memory, once=not into_file and not operation.moments)
-    source = source_text(elements.source.name, numbers)
+    read = read_source(file, numbers, memory, once=not into_file and not operation.moments)
+    source = source_text(read.name, numbers)
     if into_file:
+        elements = rounded_elements(read, numbers)
         check_alone(reading)
         reduce_along(operation, elements, source, along, method.options_of(operation), as_json)
         warn_about(elements)
         return
-    with ProgressBar(elements.n, itemsize=elements.dtype.itemsize) as bar:
-        found = work(
-            elements, memory=memory, checkpoint=lambda task: checkpoint_of(elements, reading, task),
-            progress=bar.advance, gpu=0 if reading.gpu else None,
-        )  # fmt: skip
-    warn_about(elements)
+    if numbers.input_dtype is None and are_integers(operation, read):
+        found = _in_one_pass(partial(add_up, operation, read, method), read, str(read.dtype), reading, memory)
+    else:
+        elements = rounded_elements(read, numbers)
+        found = _in_one_pass(partial(work, elements), read, elements.format.name, reading, memory)
+        warn_about(elements)
     if as_json:
         print_json(found.document())
     else:
         console().print(found.panel(source))
+
+
+def _in_one_pass(
+    work: Callable[..., Any], source: Source, read_as: str, reading: options.Reading, memory: int
+) -> Any:  # fmt: skip
+    with ProgressBar(source.n, itemsize=source.dtype.itemsize) as bar:
+        return work(
+            memory=memory, checkpoint=partial(checkpoint_of, source, read_as, reading), progress=bar.advance,
+            gpu=0 if reading.gpu else None,
+        )  # fmt: skip
 
 
 def reduced(

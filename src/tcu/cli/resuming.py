@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcu.cli.data import DataElements
 from tcu.cli.options import Reading
 from tcu.errors import ParameterError
 from tcu.gpu.device import find_gpu
-from tcu.streams import Checkpoint
+from tcu.streams import Checkpoint, Source
 from tcu.units import DEFAULT_UNIT
 
 __all__ = ["check_alone", "checkpoint_of", "unit_of"]
 
 
-def checkpoint_of(elements: DataElements, reading: Reading, task: dict[str, Any]) -> Checkpoint | None:
-    """The checkpoint that the options ask for, of this task on these numbers."""
+def checkpoint_of(source: Source, read_as: str, reading: Reading, task: dict[str, Any]) -> Checkpoint | None:
+    """The checkpoint that the options ask for, of this task on these numbers; ``read_as``: a format, or the dtype of integers."""
     if reading.checkpoint is None:
         return None
-    task = task | {"files": elements.source.identity(), "input_dtype": elements.format.name}
+    task = task | {"files": source.identity(), "input_dtype": read_as}
     return Checkpoint(reading.checkpoint, task, reading.checkpoint_every)
 
 

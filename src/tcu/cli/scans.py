@@ -173,7 +173,7 @@ def _through_all(
         task["plan"] = str(scan_info((elements.n,), None, elements.format).plan)
     scan_into(
         operation, output, elements, elements.format, target, exclusive=exclusive, reverse=reverse,
-        memory=options.size_of(reading.memory), checkpoint=checkpoint_of(elements, reading, task),
+        memory=options.size_of(reading.memory), checkpoint=checkpoint_of(elements.source, elements.format.name, reading, task),
         progress=bar.advance, beside=[Changes(elements)],
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ _THREADS = 128
 _PER, _TILES = (4, 2, 1), (4, 2, 1)
 """Points of a thread, and tiles of 8 points of a warp, that kernels are compiled for; the more, the fewer loads of coefficients."""
 _FEW, _MOST_PER = _THREADS - 16, 8
-"""Coefficients, with empty places at most one for each thread; of so many of binary32 a thread has more points, where it fills the GPU."""
+"""Coefficients, with the empty places at most one for each thread; of so many a thread has more points, where these fill the GPU."""
 _RESIDENT = {2: 4, 1: 6}
 """Of tiles, blocks of threads whose registers a multiprocessor holds without spills."""
 _CHUNK, _GROUP = 1024, 16
@@ -63,7 +63,7 @@ def polyval_recipe(
         shape = _shape(n, each, blocks * polynomials, work, gpu)
         blocks = -(-points // (shape["PER"] * points_at_least))
         macros |= {
-            "CHAINS": chains(n, work.name), "LOOPS": int(n > _CHUNK - _GROUP), "SEVERAL": int(polynomials > 1), **shape
+            "CHAINS": chains(n, work.name), "LOOPS": int(_has_chunks(n)), "SEVERAL": int(polynomials > 1), **shape
         }  # fmt: skip
     problem = Polyval(0, 0, 0, *steps, n, points)
     return Recipe((
@@ -73,20 +73,27 @@ def polyval_recipe(
 
 
 def _shape(n: int, per: int, blocks: int, work: Format, gpu: Gpu) -> dict[str, int]:
-    """Of Horner's rule with so many points a thread in all blocks of threads.
+    """Of Horner's rule, where so many points a thread make so many blocks of threads.
 
     Measured on an H200 over lengths of 64 to 5,000 at 2^16 to 10^6 points.
     """
-    if work.name == "binary64":
-        return {"PER": per, "GROUP": 4, "FILL": 4, "RESIDENT": 4 if per == 4 else 8}
-    few, rounds = n <= _FEW, blocks / gpu.multiprocessors
-    more = few and per == max(_PER) and rounds >= 8
+    is_wide, is_few, rounds = work.name == "binary64", n <= _FEW, blocks / gpu.multiprocessors
+    if is_few and rounds >= 8:
+        per = _MOST_PER
+    if not is_wide and _has_chunks(n):
+        # An FMA takes 1.3 to 1.4 clocks with the registers that NVRTC 13.0 chooses then, and 1.5 with those of the other shapes.
+        return {"PER": per, "GROUP": 8 if rounds <= 2 else 2, "FILL": 4, "RESIDENT": 4}
     return {
-        "PER": _MOST_PER if more else per,
-        "GROUP": 4 if rounds <= 2 else 2,
-        "FILL": 1 if few else 4,
-        "RESIDENT": 8,
+        "PER": per,
+        "GROUP": 4 if is_wide or rounds <= 2 else 2,
+        "FILL": 1 if is_few and (per == _MOST_PER or not is_wide) else 4,
+        "RESIDENT": 4 if is_wide and per >= 4 else 8,
     }
+
+
+def _has_chunks(n: int) -> bool:
+    """Whether threads may have to bring coefficients more than once."""
+    return n > _CHUNK - _GROUP
 
 
 def _resident(tiles: int, blocks: int) -> int:

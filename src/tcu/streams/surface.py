@@ -7,18 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tcu.engines.host.integers import check_options, target_of
 from tcu.engines.host.integers import result_of as integer_result
+from tcu.engines.host.integers import target_of
 from tcu.errors import ParameterError
 from tcu.gpu.device import find_gpu
 from tcu.model.elements import summable
 from tcu.model.execute import Progress
 from tcu.ops import Operation
-from tcu.ops.layout import Along, Layout, Whole
+from tcu.ops.layout import Along, Layout
 from tcu.ops.operation import Call
 from tcu.ops.request import ScanRequest
 from tcu.ops.result import result_format
 from tcu.streams.checkpoint import Checkpoint
+from tcu.streams.integers import are_integers, call_of
 from tcu.streams.passes import run
 from tcu.streams.places import DEFAULT_MEMORY, expand, listed_paths, naming, sources_of
 from tcu.streams.reductions import result_of, totals_of
@@ -92,15 +93,13 @@ def run_on_files(
 
 def _integers(operation: Operation, numbers: Any, options: tuple[Any, ...], gpu: int | None) -> Call | None:
     """The call, where numbers are integers or truth values that are added up."""
-    if not operation.of_integers or operation.kind == "scan" or numbers.dtype.kind not in "iub":
+    if not are_integers(operation, numbers):
         return None
     if gpu is not None:
         raise ParameterError(
             f"x has dtype {numbers.dtype}: integers of files are added up on the CPU: leave gpu out"
         )
-    call = Call(operation, (numbers,), Whole(), options)
-    check_options(call)
-    return call
+    return call_of(operation, numbers, options)
 
 
 def _paths_of(x: Any) -> list[str]:

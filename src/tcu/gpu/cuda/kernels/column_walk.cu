@@ -138,7 +138,7 @@ __device__ inline void scan_group(const ColumnScan& p, const LaneGroup& group, f
     double sums[UNIT];
     if (scan::write_plain(group, to, p.out_stride, left, carry, sums)) {
 #pragma unroll
-        for (int c = 0; c < UNIT; ++c) carry[c] = scan::MOVES ? sums[c] * scan::UP : sums[c];
+        for (int c = 0; c < UNIT; ++c) carry[c] = scan::MOVES ? sums[c] * UP : sums[c];
         return;
     }
 #pragma unroll

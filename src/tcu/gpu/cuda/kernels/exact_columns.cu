@@ -53,6 +53,34 @@ struct Meeting {
     i64 high[MET], low[MET];
 };
 
+// Lanes of a warp may have the same columns.  They come to terms among themselves, and one of them goes to the meeting: with all
+// 32 there, additions to one place of shared memory took most of the time (16,384 x 32,768 rows of two numbers of binary16).
+constexpr bool IN_WARP = !ANYWHERE && ACROSS < WARP;
+
+template <typename T, typename Join>
+__device__ inline T of_warp(T x, Join join) {
+    if constexpr (IN_WARP) {
+#pragma unroll
+        for (int far = ACROSS; far < WARP; far *= 2) x = join(x, __shfl_xor_sync(ALL, x, far));
+    }
+    return x;
+}
+
+// The same of a column, whose FOLD numbers of a lane come first: of(c) is that of one of them.
+template <typename T, typename Of, typename Join>
+__device__ inline T of_column(int column, T x, Of of, Join join) {
+#pragma unroll
+    for (int c = column; c < COLUMNS; c += OF_ROW) x = join(x, of(c));
+    return of_warp(x, join);
+}
+
+struct Larger {
+    __device__ int operator()(int x, int y) const { return max(x, y); }
+};
+struct Added {
+    __device__ i64 operator()(i64 x, i64 y) const { return x + y; }
+};
+
 union Room {
     Meeting meeting;
     u64 results[TOGETHER ? exact::WARPS : 1][TOGETHER ? WARP * OF_ROW : 1];  // when all have met
@@ -65,6 +93,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     Meeting& meeting = room.meeting;
     i64* const limbs = all_limbs[threadIdx.x / WARP];
     const int across = threadIdx.x % ACROSS, along = threadIdx.x / ACROSS, lane = threadIdx.x % WARP;
+    const bool speaks = !IN_WARP || lane < ACROSS;  // for the lanes of its warp that have the same columns
     const finish::Target target = static_cast<finish::Target>(p.target);
     const i64 begin = PARTS ? blockIdx.y * p.part : 0;
 #if ANYWHERE
@@ -121,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
 #pragma unroll
             for (int c = 0; c < COLUMNS; ++c) {
                 if (c % 2 == 0) seen[c / 2].see(x[i].word[c / 2]);
-                sums[c] += exact::moved(x[i].word[c / 2], c % 2);
+                sums[c] += moved(x[i].word[c / 2], c % 2);
             }
 #else
         if (is_first) {
@@ -131,9 +160,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
 #pragma unroll
                 for (int i = 0; i < ROWS; ++i) found = max(found, exact::magnitude_of(x[i], c));
                 window[c] = exact::field_of(found);
-                if (ADDING > 1 && is_own(c)) atomicMax(&meeting.top[place_of(c)], window[c]);
             }
-            if (ADDING > 1) __syncthreads();
+            if (ADDING > 1) {
+#pragma unroll
+                for (int c = 0; c < OF_ROW; ++c) {
+                    const int top = of_column(c, 0, [&](int i) { return window[i]; }, Larger());
+                    if (speaks && is_own(c)) atomicMax(&meeting.top[place_of(c)], top);
+                }
+                __syncthreads();
+            }
 #pragma unroll
             for (int c = 0; c < COLUMNS; ++c) {
                 const int top = ADDING > 1 && is_own(c) ? meeting.top[place_of(c)] : window[c];
@@ -157,10 +192,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
     if (ADDING > 1) {
 #pragma unroll
-        for (int c = 0; c < COLUMNS; ++c) {
-            if (!is_own(c)) continue;
-            atomicMax(&meeting.top[place_of(c)], seen[c / 2].top(c % 2));
-            if (!ANY_FINITE) atomicMax(&meeting.above_bottom[place_of(c)], exact::FIELDS - seen[c / 2].bottom(c % 2));
+        for (int c = 0; c < OF_ROW; ++c) {
+            const int top = of_column(c, 0, [&](int i) { return seen[i / 2].top(i % 2); }, Larger());
+            const int above = ANY_FINITE ? 0 : of_column(c, 0, [&](int i) { return exact::FIELDS - seen[i / 2].bottom(i % 2); }, Larger());
+            if (!speaks || !is_own(c)) continue;
+            atomicMax(&meeting.top[place_of(c)], top);
+            if (!ANY_FINITE) atomicMax(&meeting.above_bottom[place_of(c)], above);
         }
         __syncthreads();
     }
@@ -184,12 +221,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
 #endif
     if (ADDING > 1) {
 #pragma unroll
-        for (int c = 0; c < COLUMNS; ++c) {
-            if (!is_own(c)) continue;
-            if (!parts[c].proved) atomicMax(&meeting.failed[place_of(c)], 1);
-            if (!exact::PLAIN)
-                atomicAdd(reinterpret_cast<u64*>(&meeting.high[place_of(c)]), static_cast<u64>(parts[c].high));
-            atomicAdd(reinterpret_cast<u64*>(&meeting.low[place_of(c)]), static_cast<u64>(parts[c].low));
+        for (int c = 0; c < OF_ROW; ++c) {
+            const int failed = of_column(c, 0, [&](int i) { return parts[i].proved ? 0 : 1; }, Larger());
+            const i64 high = exact::PLAIN ? 0 : of_column(c, i64{0}, [&](int i) { return parts[i].high; }, Added());
+            const i64 low = of_column(c, i64{0}, [&](int i) { return parts[i].low; }, Added());
+            if (!speaks || !is_own(c)) continue;
+            if (failed) atomicMax(&meeting.failed[place_of(c)], 1);
+            if (!exact::PLAIN) atomicAdd(reinterpret_cast<u64*>(&meeting.high[place_of(c)]), static_cast<u64>(high));
+            atomicAdd(reinterpret_cast<u64*>(&meeting.low[place_of(c)]), static_cast<u64>(low));
         }
         __syncthreads();
 #pragma unroll
@@ -224,7 +263,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         void* const out = TOGETHER ? finish::place(results, lane * OF_ROW + c, target)
                                    : finish::place(p.out, result + c, target);
 #if PLANNED
-        const double sum = ADDING == 1 ? sums[c] * exact::UP
+        const double sum = ADDING == 1 ? sums[c] * UP
                                       : static_cast<double>(parts[c].low) * exact::power(parts[c].exponent);
         reduce::store_planned(sum, divisor, out, target);
 #else

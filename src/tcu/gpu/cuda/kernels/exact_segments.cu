@@ -57,7 +57,7 @@ __device__ inline exact::Parts lane_sums(const Code* from, int length) {
     exact::PairRange seen;
     for (int i = lane; i < length; i += WARP) {
         seen.see(from[i]);
-        sum += exact::moved(from[i], 0);
+        sum += moved(from[i], 0);
     }
     const int top = warp::reduce_max(seen.top(0));
     const int bottom = exact::FIELDS - warp::reduce_max(exact::FIELDS - seen.bottom(0));

@@ -26,8 +26,8 @@ __device__ inline exact::Parts sum_of(const Code (&codes)[LENGTH], exact::LaneSu
     for (int i = 0; i < LENGTH; i += 2) {
         const u32 word = codes[i] | (i + 1 < LENGTH ? static_cast<u32>(codes[i + 1]) << 16 : 0);
         seen.see(word);
-        sum += exact::moved(word, 0);
-        if (i + 1 < LENGTH) sum += exact::moved(word, 1);
+        sum += moved(word, 0);
+        if (i + 1 < LENGTH) sum += moved(word, 1);
     }
     const int top = max(seen.top(0), seen.top(1)), bottom = min(seen.bottom(0), seen.bottom(1));
     const bool proved = exact::fits(top, bottom, LOG, 53);

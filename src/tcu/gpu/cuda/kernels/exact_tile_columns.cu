@@ -68,8 +68,8 @@ extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) exact_tile_columns(
         for (int row = 0; row < length; ++row) {
             const u32 word = word_at(from + row * INNER * SIZE).word[0];
             seen.see(word);
-            sums[0] += exact::moved(word, 0);
-            sums[1] += exact::moved(word, 1);
+            sums[0] += moved(word, 0);
+            sums[1] += moved(word, 1);
         }
         const bool proved = seen.fits(log);
         if (is_there && proved) {
@@ -77,10 +77,10 @@ extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) exact_tile_columns(
             for (int i = 0; i < 2; ++i) {
                 void* const out = finish::place(p.out, result + i, target);
 #if PLANNED
-                reduce::store_planned(sums[i] * exact::UP, p.mean ? length : 1, out, target);
+                reduce::store_planned(sums[i] * UP, p.mean ? length : 1, out, target);
 #else
                 if (p.mean) exact::store_sum(exact::parts_of(sums[i], seen), length, out, target);
-                else finish::store_rounded(out, sums[i] * exact::UP, target);
+                else finish::store_rounded(out, sums[i] * UP, target);
 #endif
             }
         }

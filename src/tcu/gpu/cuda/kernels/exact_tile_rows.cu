@@ -112,18 +112,18 @@ exact_tile_rows(const __grid_constant__ ExactTileRows p) {
 #pragma unroll
             for (int i = 0; i < (UNIT + 3) / 4; ++i) {
                 seen.see(x.word[i]);
-                sums[0] += exact::moved(x.word[i], 0);
-                sums[1] += exact::moved(x.word[i], 1);
+                sums[0] += moved(x.word[i], 0);
+                sums[1] += moved(x.word[i], 1);
             }
         });
         const bool proved = seen.fits(log);
         if (is_there && proved) {
             const double sum = sums[0] + sums[1];
 #if PLANNED
-            reduce::store_planned(sum * exact::UP, p.mean ? length : 1, out, target);
+            reduce::store_planned(sum * UP, p.mean ? length : 1, out, target);
 #else
             if (p.mean) exact::store_sum(exact::parts_of(sum, seen), length, out, target);
-            else finish::store_rounded(out, sum * exact::UP, target);
+            else finish::store_rounded(out, sum * UP, target);
 #endif
         }
 #else

@@ -2,8 +2,7 @@
 //
 // 16-bit numbers are added up in binary64 as they are.  All are multiples of 2^q and below 2^t, so that 2^(53 + q - t)
 // of them have a sum without any rounding, in any order: 2^13 of binary16, where q and t are known, and of bfloat16
-// as many as the smallest and the largest number say.  A number becomes binary64 by moving its bits: 2.5 instructions
-// in place of a conversion, of which a multiprocessor does 16 a clock.
+// as many as the smallest and the largest number say.  A number becomes binary64 by moving its bits (types/moved.cuh).
 //
 // Other numbers are cut at two places below a window, as in exact/values.cuh.  The window lies HEADROOM bits above the
 // largest of the first numbers.  `log`: the logarithm of how many numbers are added before the accumulators are
@@ -16,6 +15,7 @@
 #pragma once
 
 #include "device/exact/parts.cuh"
+#include "device/types/moved.cuh"
 
 namespace tcu::exact {
 
@@ -23,15 +23,6 @@ constexpr bool PLAIN = sizeof(Code) == 2;
 constexpr int HEADROOM = 6;
 
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
-
-constexpr double UP = ELEMENT == BINARY16 ? 0x1p1008 : 0x1p896;
-constexpr int DOWN = ELEMENT == BINARY16 ? 6 : 3;
-constexpr u32 BITS = ELEMENT == BINARY16 ? 0x81fffc00 : 0x8fffe000;
-
-// The number in a half of the word, divided by UP; inf and NaN become finite.
-__device__ inline double moved(u32 word, int half) {
-    return __hiloint2double(static_cast<int>(half ? word : word << 16) >> DOWN & BITS, 0);
-}
 
 // The sum of moved numbers as a multiple of 2^exponent.
 __device__ inline i64 integer_of(double sum, int exponent) {

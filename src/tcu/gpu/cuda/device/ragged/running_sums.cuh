@@ -41,7 +41,7 @@ struct LaneNumbers {
     __device__ double add_to(double sum, int i) const { return sum + numbers[place_of(i)]; }
 };
 #else
-// The lower numbers of words are converted, the higher ones moved (scan/numbers.cuh), as each way alone would leave the
+// The lower numbers of words are converted, the higher ones moved (types/moved.cuh), as each way alone would leave the
 // units of the other idle.
 struct LaneNumbers {
     double low[NUMBERS / 2];
@@ -52,13 +52,13 @@ struct LaneNumbers {
         for (int i = 0; i < NUMBERS / 2; ++i) {
             const u32 word = x[i / 4].word[i % 4];
             low[i] = to_binary64(static_cast<Code>(word));
-            high[i] = __double2hiint(scan::moved(word, true));
+            high[i] = __double2hiint(moved(word, true));
         }
     }
 
     __device__ double add_to(double sum, int i) const {
         const int place = place_of(i);
-        if (place % 2) return fma(__hiloint2double(static_cast<int>(high[place / 2]), 0), scan::UP, sum);
+        if (place % 2) return fma(__hiloint2double(static_cast<int>(high[place / 2]), 0), UP, sum);
         return sum + low[place / 2];
     }
 };

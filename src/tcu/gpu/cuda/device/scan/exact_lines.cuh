@@ -13,7 +13,7 @@ namespace tcu::scan {
 
 static_assert(ELEMENT == BINARY16, "other sums would need the plan's order");
 
-// The lower number of a word is converted, the higher one is moved (scan/numbers.cuh): with one way alone, the units of
+// The lower number of a word is converted, the higher one is moved (types/moved.cuh): with one way alone, the units of
 // the other would be idle.
 __device__ inline double lower(u32 word) {
     float v;

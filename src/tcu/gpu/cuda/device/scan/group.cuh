@@ -39,14 +39,14 @@ __device__ inline Group read_group(const Code* row, i64 length, i64 group) {
 // Not with wider results, where it was no faster.
 constexpr bool MOVES = sizeof(Code) == 2 && sizeof(finish::ResultCode) == 2;
 
-__device__ inline double moved(const Group& x, int i) {
+__device__ inline double moved_number(const Group& x, int i) {
     const int at = REVERSE ? GROUP - 1 - i : i;
     const u32 word = x.word[at / 2 % (GROUP / 2)];
     return moved(word, at % 2);
 }
 
 // Number i of a group in the order of the scan.  Where MOVES, it is moved: divided by UP.
-__device__ inline double number_of(const Group& x, int i) { return MOVES ? moved(x, i) : to_binary64(x.at(i)); }
+__device__ inline double number_of(const Group& x, int i) { return MOVES ? moved_number(x, i) : to_binary64(x.at(i)); }
 
 // What a row comes to, where `carry` is the sum before, and `sum` a sum of numbers from number_of.
 __device__ inline double behind(double carry, double sum) { return MOVES ? fma(sum, UP, carry) : carry + sum; }
@@ -61,9 +61,9 @@ __device__ inline bool finite(const Group& x) {
 
 __device__ inline double total(const Group& x) {
     if (MOVES && finite(x)) {
-        double sum = moved(x, 0);
+        double sum = moved_number(x, 0);
 #pragma unroll
-        for (int i = 1; i < GROUP; ++i) sum += moved(x, i);
+        for (int i = 1; i < GROUP; ++i) sum += moved_number(x, i);
         return sum * UP;
     }
     double sum = to_binary64(x.at(0));

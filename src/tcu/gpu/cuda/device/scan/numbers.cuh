@@ -1,4 +1,4 @@
-// The numbers of a scan: how many make a group, their way to binary64, and the rounding of two results at once.
+// The numbers of a scan: how many make a group, which of them cannot be moved to binary64 (types/moved.cuh), and the rounding of one result.
 //
 // Compiled with ELEMENT and RESULT (finish/result_code.cuh).
 
@@ -6,22 +6,11 @@
 
 #include "device/finish/rounded_pair.cuh"
 #include "device/types/element.cuh"
+#include "device/types/moved.cuh"
 
 namespace tcu::scan {
 
 constexpr int GROUP = 2 * PER_LOAD;  // elements
-
-// 16-bit numbers become binary64 by moving their bits.  The result is the number divided by UP, also for subnormal
-// numbers.  Sums of such results are the sums of the numbers divided by UP, with the same roundings.  Conversions
-// would take four times as long as additions, and a scan of binary16 waited for them.
-constexpr double UP = ELEMENT == BINARY16 ? 0x1p1008 : 0x1p896;
-constexpr int DOWN = ELEMENT == BINARY16 ? 6 : 3;
-constexpr u32 BITS = ELEMENT == BINARY16 ? 0x81fffc00 : 0x8fffe000;
-
-// The lower or the higher number of a word, divided by UP.
-__device__ inline double moved(u32 word, bool higher) {
-    return __hiloint2double(static_cast<int>(higher ? word : word << 16) >> DOWN & BITS, 0);
-}
 
 // Notes whether a number of a word is inf or NaN: these cannot be moved.
 __device__ inline void look_for_others(u32& found, u32 word) {

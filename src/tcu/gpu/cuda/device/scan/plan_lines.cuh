@@ -9,7 +9,7 @@
 namespace tcu::scan {
 
 // Number i of a group in the order of the scan.  It is converted, which takes two instructions; to move its bits
-// (scan/numbers.cuh) takes three, and inf and NaN need a way of their own.
+// (types/moved.cuh) takes three, and inf and NaN need a way of their own.
 __device__ inline double converted(const Group& x, int i) {
     if constexpr (ELEMENT != BFLOAT16) return to_binary64(x.at(i));
     const int at = REVERSE ? GROUP - 1 - i : i;
