@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import cache
 from itertools import chain, islice, pairwise
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from tcu.errors import ParameterError
 
@@ -59,7 +61,11 @@ def split(count: int, grain: int) -> list[tuple[int, int]]:
 
 
 def in_order(work: Callable[[T], R], pieces: Iterable[T], workers: int | None = None) -> Iterator[R]:
-    """``work`` of every piece, in order, with a bounded number in flight, by so many threads (None: all)."""
+    """``work`` of every piece, in order, with a bounded number in flight, by so many threads (None: all).
+
+    The calling thread is one of them.  What no other thread has begun it does itself, so it never waits for a
+    thread that waits for another call's pieces.
+    """
     workers = worker_count() if workers is None else workers
     source = iter(pieces)
     head = list(islice(source, 2))
@@ -67,12 +73,53 @@ def in_order(work: Callable[[T], R], pieces: Iterable[T], workers: int | None = 
     if workers == 1 or len(head) < 2:
         yield from map(work, source)
         return
-    with ThreadPoolExecutor(workers) as pool:
-        pending = [pool.submit(work, piece) for piece in islice(source, 2 * workers)]
+    pool = _pool(workers - 1)
+    pending: deque[_Piece[T, R]] = deque()
+
+    def begin(count: int) -> None:
+        for given in islice(source, count):
+            pending.append(_Piece(work, given))
+            pool.submit(pending[-1].do)
+
+    try:
+        begin(2 * workers)
+        while pending:
+            first = pending[0].done
+            for piece in pending:
+                if first.done():
+                    break
+                piece.do()
+            result = first.result()
+            pending.popleft()
+            yield result
+            begin(1)
+    finally:  # after a failure, what has not begun is not waited for
+        wait([piece.done for piece in pending if not piece.take()])
+
+
+class _Piece(Generic[T, R]):
+    """Work that is done once, by the thread that comes first."""
+
+    def __init__(self, work: Callable[[T], R], given: T) -> None:
+        self.done: Future[R] = Future()
+        self._work, self._given, self._free = work, given, threading.Lock()
+
+    def take(self) -> bool:
+        """Whether nobody had taken it."""
+        return self._free.acquire(blocking=False)
+
+    def do(self) -> None:
+        if not self.take():
+            return
         try:
-            while pending:
-                yield pending.pop(0).result()
-                pending.extend(pool.submit(work, piece) for piece in islice(source, 1))
-        finally:  # after a failure, what has not begun is not waited for
-            for future in pending:
-                future.cancel()
+            self.done.set_result(self._work(self._given))
+        except BaseException as error:
+            self.done.set_exception(error)
+
+
+@cache
+def _pool(helpers: int) -> ThreadPoolExecutor:
+    """So many threads, kept: to begin and end them took 0.16 to 0.3 ms a call, a piece for one that waits 0.03 ms."""
+    if hasattr(os, "register_at_fork"):  # a process has no threads of the one that it was forked from
+        os.register_at_fork(after_in_child=_pool.cache_clear)
+    return ThreadPoolExecutor(helpers, "tcu")
