@@ -2,8 +2,8 @@
 
 Fresh outputs of the processor at hand, where it has AMX, AVX512-BF16 or
 AVX512-VNNI (else these tests skip and say what is missing); those of an AMD
-EPYC in ``tests/data``, which pin every parameter.  What cannot be run is
-refused with the reason and the next step.
+EPYC and of an Intel Xeon in ``tests/data``, which pin every parameter.  What
+cannot be run is refused with the reason and the next step.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ from tcu.probes.target import as_target, of_instruction
 from tcu.probes.vectors import Vectors, collect, verify
 from tcu.units import CATALOGUE, AlignedSum, ExactInteger, Instruction, Unit, find_instruction
 
-RECORDED = Path(__file__).parent / "data" / "epyc-vectors.npz"
+DATA = Path(__file__).parent / "data"
+EPYC, XEON = DATA / "epyc-vectors.npz", DATA / "xeon-vectors.npz"
+OF_PAIRS, OF_TILES = "vdpbf16ps-bfloat16-binary32-k2", "tdpbf16ps-bfloat16-binary32-k32"
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 ROWS = [row for unit in CATALOGUE.values() for row in unit.instructions if row.name in device.FEATURES]
 PAIRS = find_instruction("AVX512-BF16", "vdpbf16ps", "bfloat16", "bfloat16")
@@ -83,16 +85,19 @@ def test_the_processor_answers_hostile_numbers_as_the_model(row: Instruction) ->
             assert np.array_equal(bits(own), bits(model.multiply_accumulate(a, b, c, row))), (mode, other)
 
 
+@pytest.mark.parametrize("row", [PAIRS, TILES], ids=lambda row: row.name)
 @pytest.mark.parametrize("eighths", range(9))
-def test_what_is_tiny_is_asked_after_the_rounding(eighths: int) -> None:
+def test_what_is_tiny_is_asked_after_the_rounding(eighths: int, row: Instruction) -> None:
     """2^-126 less a few eighths of its last place: from three on, rounded as if exponents went on, it is below 2^-126."""
-    a, b = np.zeros((1, 2), ml_dtypes.bfloat16), np.zeros((2, 1), ml_dtypes.bfloat16)
-    a[0, 0], b[0, 0] = -eighths * 2.0**-76, 2.0**-76
-    c = np.full((1, 1), 2.0**-126, np.float32)
+    a, b = np.zeros((1, row.k), ml_dtypes.bfloat16), np.zeros((row.k, 1), ml_dtypes.bfloat16)
+    first, then = (1, 0) if row == PAIRS else (0, 2)  # in the order in which the instruction adds them
+    a[0, first] = b[first, 0] = 2.0**-63
+    a[0, then], b[then, 0] = -eighths * 2.0**-76, 2.0**-76
+    c = np.zeros((1, 1), np.float32)
     expected = 0.0 if eighths >= 3 else 2.0**-126
-    assert model.multiply_accumulate(a, b, c, PAIRS) == expected
-    needs(PAIRS)
-    assert multiply_accumulate(a, b, c, PAIRS) == expected
+    assert model.multiply_accumulate(a, b, c, row) == expected
+    needs(row)
+    assert multiply_accumulate(a, b, c, row) == expected
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -211,37 +216,53 @@ def test_tiles_need_the_kernel_s_permission(monkeypatch: pytest.MonkeyPatch) -> 
     device._permit_tiles.cache_clear()
 
 
-# What an EPYC returned
+# What an EPYC and a Xeon returned
 
 
-def test_the_recorded_epyc_returned_the_models_bits() -> None:
-    vectors = Vectors.load(RECORDED)
-    assert (vectors.machine.kind, vectors.machine.name) == ("cpu", "AMD EPYC")
-    assert [entry.row.name for entry in vectors.entries.values()] == ["vdpbf16ps", "vpdpbusd"]
+@pytest.mark.parametrize(
+    ("file", "name", "instructions", "unit"),
+    [
+        (EPYC, "AMD EPYC", "vdpbf16ps vpdpbusd", "AVX512-BF16 and AVX512-VNNI"),
+        (
+            XEON, "Intel(R) Xeon(R) Processor", "tdpbf16ps tdpbssd tdpbsud tdpbusd tdpbuud vdpbf16ps vpdpbusd",
+            "AMX and AVX512-BF16 and AVX512-VNNI",
+        ),
+    ],
+)  # fmt: skip
+def test_recorded_processors_returned_the_models_bits(
+    file: Path, name: str, instructions: str, unit: str
+) -> None:
+    vectors = Vectors.load(file)
+    assert (vectors.machine.kind, vectors.machine.name) == ("cpu", name)
+    assert [entry.row.name for entry in vectors.entries.values()] == instructions.split()
     result = verify(vectors)
-    assert result.unit.name == "AVX512-BF16 and AVX512-VNNI"
+    assert result.unit.name == unit
     assert (result.agrees, result.outputs) == (True, vectors.outputs)
-    assert verify(vectors, "AVX512-BF16").outputs == next(iter(vectors.entries.values())).outputs
+    assert verify(vectors, "AVX512-BF16").outputs == vectors.entries[OF_PAIRS].outputs
 
 
-def test_a_flipped_bit_of_it_is_found() -> None:
-    vectors = Vectors.load(RECORDED)
+@pytest.mark.parametrize("file", [EPYC, XEON], ids=lambda file: file.stem)
+def test_a_flipped_bit_of_it_is_found(file: Path) -> None:
+    vectors = Vectors.load(file)
     for name, entry in vectors.entries.items():
         d = entry.d.copy()
         d[-1, 3, 5] ^= 1
         assert verify(replace(vectors, entries={name: replace(entry, d=d)})).different == 1
 
 
-def test_it_pins_every_parameter() -> None:
-    entry = Vectors.load(RECORDED).entries["vdpbf16ps-bfloat16-binary32-k2"]
+@pytest.mark.parametrize(
+    ("file", "which", "row"), [(EPYC, OF_PAIRS, PAIRS), (XEON, OF_PAIRS, PAIRS), (XEON, OF_TILES, TILES)]
+)
+def test_it_pins_every_parameter(file: Path, which: str, row: Instruction) -> None:
+    entry = Vectors.load(file).entries[which]
     a, b, c = entry.a.view(ml_dtypes.bfloat16), entry.b.view(ml_dtypes.bfloat16), entry.c.view(np.float32)
-    for name, row in moved_chain(PAIRS).items():
-        assert (bits(model.multiply_accumulate(a, b, c, row)) != entry.d).any(), name
+    for name, moved in moved_chain(row).items():
+        assert (bits(model.multiply_accumulate(a, b, c, moved)) != entry.d).any(), name
 
 
 def test_it_pins_what_is_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """The definition, too, and it would differ if it flushed what IEEE 754 rounds to a subnormal."""
-    entry = Vectors.load(RECORDED).entries["vdpbf16ps-bfloat16-binary32-k2"]
+    entry = Vectors.load(EPYC).entries[OF_PAIRS]
 
     def different() -> int:
         return sum(

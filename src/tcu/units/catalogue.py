@@ -298,6 +298,10 @@ _VDPBF16PS = replace(_X86_CHAIN, order=(1, 0))
 _XEON = Evidence(
     "hardware vectors", "Intel Xeon with AMX and AVX512-BF16, twelve kinds of operands, 2026-11-23"
 )
+_XEON_5 = Evidence(
+    "hardware vectors",
+    "Intel Xeon of the fifth generation, every kind of question of tcu collect, 2026-11-28",
+)
 _EPYC = Evidence(
     "hardware vectors", "AMD EPYC 9005 (Zen 5), every kind of question of tcu collect, 2026-11-24"
 )
@@ -306,7 +310,7 @@ _SDM = Evidence(
 )
 _TINY = Evidence(
     "specification",
-    "x86 asks after the rounding whether a result is tiny, as VDPBF16PS shows; no output of AMX at hand decides it",
+    "x86 asks after the rounding whether a result is tiny, as VDPBF16PS and TDPBF16PS show; no output of TDPFP16PS does",
 )
 _ARM = Evidence(
     "specification",
@@ -324,13 +328,13 @@ _ARM_CHAINS = {
 def _tile_rows() -> tuple[Instruction, ...]:
     signs = {"ss": ("s8", "s8"), "su": ("s8", "u8"), "us": ("u8", "s8"), "uu": ("u8", "u8")}
     return (
-        Instruction("tdpbf16ps", "bfloat16", "bfloat16", "binary32", (16, 16, 32), _TDPBF16PS, (_XEON, _SDM, _TINY)),
+        Instruction("tdpbf16ps", "bfloat16", "bfloat16", "binary32", (16, 16, 32), _TDPBF16PS, (_XEON, _XEON_5, _SDM)),
         Instruction(
             "tdpfp16ps", "binary16", "binary16", "binary32", (16, 16, 32), replace(_TDPBF16PS, flush_inputs=False),
             (_SDM, _TINY),
         ),
         *(
-            Instruction(f"tdpb{sign}d", a, b, "s32", (16, 16, 64), ExactInteger(), (_SDM,))
+            Instruction(f"tdpb{sign}d", a, b, "s32", (16, 16, 64), ExactInteger(), (_XEON_5, _SDM))
             for sign, (a, b) in signs.items()
         ),
     )  # fmt: skip
