@@ -15,15 +15,20 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 import pytest
 from adversarial import MODES, codes
+from numba.core import types
+from numba.core.registry import cpu_target
+from numba.extending import intrinsic
 from sums_in_arrays import dots_by_definition
 
 from tcu.errors import ParameterError
 from tcu.formats import get_format
 from tcu.formats.scalar import ROUNDINGS
+from tcu.model import narrow
 from tcu.model.blocks import is_block_sum
 from tcu.model.definition import dot
 from tcu.model.mma import is_narrow, multiply_accumulate
@@ -31,6 +36,7 @@ from tcu.model.threads import worker_count
 from tcu.units import CATALOGUE, AlignedSum, FusedChain, Instruction
 from tcu.units.arithmetic import NAN_RULES
 
+AVX512 = narrow._has_rounding(cpu_target.target_context)
 DIFFERENT: dict[tuple[object, ...], tuple[str, Instruction]] = {}
 for _unit in CATALOGUE.values():
     for _row in _unit.instructions:
@@ -134,11 +140,11 @@ def test_narrow_sums_equal_wide_ones_across_tiles(row: Instruction, monkeypatch:
         a = codes(rng, row.a, (m, k), mode).view(x.dtype)
         b = codes(rng, row.b, (k, n), other).view(y.dtype)
         c = codes(rng, row.output, (m, n), str(rng.choice(MODES))).view(z.dtype)
-        narrow = multiply_accumulate(a, b, c, row)
+        result = multiply_accumulate(a, b, c, row)
         with monkeypatch.context() as patch:
             patch.setattr("tcu.model.mma.is_narrow", lambda row: False)
             wide = multiply_accumulate(a, b, c, row)
-        assert narrow.tobytes() == wide.tobytes(), (mode, other, m, n, k)
+        assert result.tobytes() == wide.tobytes(), (mode, other, m, n, k)
 
 
 @pytest.mark.slow(20)
@@ -305,6 +311,55 @@ def test_a_result_does_not_depend_on_the_number_of_threads(monkeypatch: pytest.M
         d = multiply_accumulate(a.view(np.float16), b.view(np.float16), c.view(np.float32), row)
         results.append(d.tobytes())
     assert len(set(results)) == 1
+
+
+def test_nor_do_those_of_a_tall_matrix_whose_tiles_are_then_lower(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = CATALOGUE["H100"].instructions[0]
+    rng = np.random.default_rng(4)
+    a, b, c = (
+        codes(rng, name, shape, "bits").view(get_format(name).dtype)
+        for name, shape in ((row.a, (1037, 80)), (row.b, (80, 150)), (row.output, (1037, 150)))
+    )
+    a[:, ::7] = 1  # some rows and columns have neither inf nor NaN
+    monkeypatch.setattr("tcu.model.mma.is_narrow", lambda row: False)
+    wide = multiply_accumulate(a, b, c, row).tobytes()
+    monkeypatch.setattr("tcu.model.mma.is_narrow", is_narrow)
+    for threads in ("1", "2", "3", "5", "64"):
+        monkeypatch.setenv("TCU_NUM_THREADS", threads)
+        assert multiply_accumulate(a, b, c, row).tobytes() == wide, threads
+
+
+@pytest.mark.parametrize(
+    "by_instruction",
+    [False, pytest.param(True, marks=pytest.mark.skipif(not AVX512, reason="no AVX-512 here"))],
+)
+def test_words_are_rounded_toward_zero_by_either_way(by_instruction: bool) -> None:
+    """By the instruction that AVX-512 has for it, and by what other processors do; a kernel has one of them."""
+
+    @intrinsic
+    def of_lanes(typingctx: Any, array: Any, index: Any, out: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            lanes = narrow._load(context, builder, array, args[0], args[1])
+            narrow._store(context, builder, out, args[2], args[1], lanes.to_float_toward_zero(by_instruction))
+            return context.get_dummy_value()
+
+        return types.void(array, types.intp, out), codegen
+
+    @numba.njit
+    def of_all(array: Any, out: Any) -> None:
+        for index in range(0, len(array), narrow.LANES):
+            of_lanes(array, index, out)
+
+    edges = [sign * (1 << n) + more for n in range(32) for sign in (1, -1) for more in range(-3, 4)]
+    near = [word for word in edges if -(1 << 31) <= word < 1 << 31]
+    words = np.array([*near, *np.random.default_rng(1).integers(-(1 << 31), 1 << 31, 100_000)], np.int32)
+    words = words[: len(words) // narrow.LANES * narrow.LANES]
+    out = np.empty_like(words)
+    of_all(words, out)
+    nearest = words.astype(np.float32)
+    above = np.abs(nearest.astype(np.float64)) > np.abs(words.astype(np.float64))
+    expected = np.where(above, np.nextafter(nearest, np.float32(0)), nearest)
+    assert out.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("setting", ["0", "-1", "two"])

@@ -18,6 +18,8 @@ them the product itself: multiplied, scaled, cut, added.
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
@@ -26,11 +28,11 @@ from numba.extending import intrinsic
 from tcu.model.kernels import _FINGERPRINT, _compiled
 from tcu.model.vectors import data_of
 
-__all__ = ["BLOCKS", "COLUMNS", "DEPTH", "LANES", "ROWS", "TOGETHER", "narrow_mma", "scratch"]
+__all__ = ["BLOCKS", "COLUMNS", "DEPTH", "LANES", "TOGETHER", "narrow_mma", "scratch"]
 
 LANES = 16
 ROWS, COLUMNS, DEPTH = 64, 128, 64
-"""Of a tile of the result, and the piece of K whose operands are decoded at once: what L1 holds."""
+"""Of the result, and the piece of K whose operands are decoded at once: what L1 holds of 16 columns, L2 of all."""
 TOGETHER = 4
 """Rows of A for which a row of B is read once; 1 was 10% slower, 2 and 8 were 2%."""
 BLOCKS = (4, 8, 16, 32)
@@ -168,6 +170,22 @@ class _Lanes:
     def cut_to_words(self):
         return self.convert("fptosi", _I32)
 
+    def to_float_toward_zero(self, by_instruction):
+        """The words of binary32.  by_instruction: see _has_rounding."""
+        if by_instruction:
+            floats, vector = ir.VectorType(_F32, self.size), self.value.type
+            kind = ir.FunctionType(floats, [vector, _I32])
+            function = cgutils.get_or_insert_function(
+                self.builder.module, kind, "llvm.x86.avx512.sitofp.round.v16f32.v16i32"
+            )
+            return _Lanes(
+                self.builder, self.builder.call(function, [self.value, ir.Constant(_I32, 11)])
+            ).words()
+        # Without the bit behind the 24 that binary32 keeps, the nearest number is the one toward zero.
+        magnitude = self.magnitude()
+        number = (magnitude & magnitude.logical_shift(24).opposite()).to(_F32).words()
+        return number | (self & -(1 << 31))
+
     def words(self):
         """The bits of floating-point numbers."""
         return self.convert("bitcast", _INTEGERS[self.kind])
@@ -196,6 +214,12 @@ class _Lanes:
     def wide_power_of_two(self):
         """2^exponent, of exponents in the normal range of binary64."""
         return ((self + 1023).convert("zext", _I64) << 52).doubles()
+
+
+def _has_rounding(context):
+    """Whether the processor that code is made for has conversions with a rounding of their own, as AVX-512 has."""
+    _, _, features = context.codegen().magic_tuple()
+    return "+avx512f" in features.split(",")
 
 
 def _splat(builder, scalar):
@@ -256,9 +280,12 @@ def _decode(typingctx, codes, index, fmt, apart, significands, exponents, at, od
             value = (rest << up | _ONE).floats()
             value = field.equals(0).select(value - 1.0, value).words()
         else:
-            # As if the exponent were binary32's, which multiplied by a power of two it is; subnormals, too.
-            power = _splat(builder, builder.sub(ir.Constant(_I32, 127), bias)).power_of_two()
-            value = ((magnitude << up).floats() * power).words()
+            # Subnormal numbers of binary32 on the way took a sixth of the time of e4m3's, of which one of 16 is subnormal.
+            value = (magnitude << up) + (_splat(builder, builder.sub(ir.Constant(_I32, 127), bias)) << 23)
+            lowest = _splat(builder, builder.sub(ir.Constant(_I32, 128), bias)) << 23
+            value = field.equals(0).select(
+                ((magnitude << up | lowest).floats() - lowest.floats()).words(), value
+            )
         special = magnitude >= _splat(builder, builder.add(largest, one))
         value = special.select(rest.equals(0).select(rest * 0 + _INFINITY, _NAN), value)
         value = value | (code.logical_shift(_splat(builder, sign_at)) << 31)
@@ -467,7 +494,7 @@ def _round_words(typingctx, groups, plain, state, at, powers, words, stride, row
         for place in _places(builder, at):
             c = _load(context, builder, kinds[2], state, place)
             scale = _load(context, builder, kinds[4], powers, place)
-            wrong = None
+            finite, over = c.magnitude() < float("inf"), None
             if not plain_:
                 wrong = (scale + 126).below(253).opposite()
                 scale = (scale + 127) << 23
@@ -476,17 +503,17 @@ def _round_words(typingctx, groups, plain, state, at, powers, words, stride, row
                 term = builder.add(place, builder.mul(stride, ir.Constant(place.type, n)))
                 term = _load(context, builder, kinds[5], words, term)
                 before, total = total, total + term
-                over = ((before ^ total) & (term ^ total)) < 0
-                wrong = over if wrong is None else wrong | over
-            finite = c.magnitude() < float("inf")
-            wrong = finite & wrong
-            fails = wrong if fails is None else fails | wrong
-            # Without the bit behind the 24 that binary32 keeps, the nearest number is the one toward zero.
-            magnitude = total.magnitude()
-            number = (magnitude & magnitude.logical_shift(24).opposite()).to(_F32).words()
-            number = ((number & cut) | (total & -(1 << 31))).floats() * (scale * -1 + (254 << 23)).floats()
+                now = (before ^ total) & (term ^ total)
+                over = now if over is None else over | now
+            if not plain_:
+                over = over | wrong.convert("sext", _I32)
+            over = finite.select(over, 0)
+            fails = over if fails is None else fails | over
+            number = (total.to_float_toward_zero(_has_rounding(context)) & cut).floats() * (
+                scale * -1 + (254 << 23)
+            ).floats()
             results.append((place, finite.select(number, c)))
-        fits = builder.not_(fails.any())
+        fits = builder.not_((fails < 0).any())
         with builder.if_then(fits, likely=True):
             for place, number in results:
                 _store(context, builder, kinds[2], state, place, number)
@@ -580,25 +607,38 @@ def _end_chain(typingctx, total, state, at):
     return types.void(total, state, types.intp), codegen
 
 
-def scratch(depth, chunks):
-    """What narrow_mma works in, every array from the start of a line of the cache on.  chunks: K is cut into some.
+_kept = threading.local()
 
-    Made here: that a kernel makes its own took a sixth of the time to compile it.
+
+def scratch(depth, height, chunks):
+    """What narrow_mma works in, every array from the start of a line of the cache on.
+
+    height: of tiles, a multiple of ROWS.  chunks: K is cut into some.
+
+    Made here: that a kernel makes its own took a sixth of the time to compile it.  A thread keeps its last, as fresh
+    memory costs 0.1 ms: the kernel relies on nothing in it.
     """
+    wanted = depth, height, chunks
+    if getattr(_kept, "wanted", None) != wanted:
+        _kept.wanted, _kept.scratch = wanted, _scratch(*wanted)
+    return _kept.scratch
 
+
+def _scratch(depth, height, chunks):
     def line(size, dtype=np.int32):
         memory = np.zeros(size + 16, np.int32)
         skip = (-memory.ctypes.data % 64) // 4
         return memory[skip : skip + size].view(dtype)
 
-    floats = (ROWS * DEPTH, DEPTH * COLUMNS, ROWS * COLUMNS, ROWS * LANES, ROWS * COLUMNS if chunks else 0)
-    pairs = line(ROWS * DEPTH // 2)
+    tile = height * COLUMNS
+    floats = (height * DEPTH, DEPTH * COLUMNS, tile, ROWS * LANES, tile if chunks else 0)
+    pairs = line(height * DEPTH // 2)
     parts = -(-depth // _PART)
     return (
         *(line(size, np.float32) for size in floats),
         pairs.view(np.int16), pairs, line(DEPTH * COLUMNS // 2),
         line(ROWS * LANES), line(parts * ROWS * LANES),
-        np.zeros(ROWS // TOGETHER, np.bool_), np.zeros(COLUMNS // LANES, np.bool_), line(ROWS // TOGETHER + 1),
+        np.zeros(height // TOGETHER, np.bool_), np.zeros(COLUMNS // LANES, np.bool_), line(ROWS // TOGETHER + 1),
     )  # fmt: skip
 
 
@@ -609,7 +649,7 @@ def _build(depth, apart, to_nearest, plain, fingerprint):
     def narrow_mma(
         a, b, d, shape, ia, ib, start, stop, in_a, in_b, row, late, late_c, k_step, used, chunk, scratch
     ):
-        """D = A·B + D, by narrow aligned sums, in the tiles of ROWS by COLUMNS from ``start`` to ``stop``.
+        """D = A·B + D, by narrow aligned sums, in the tiles from ``start`` to ``stop``, COLUMNS wide and as high as scratch is.
 
         a: codes of (batches of A, M, K), flat; b: (.., K, N); d: (batch, M, N) binary32; shape: (M, K, N);
         ia, ib: which of them batch member t takes.  N and K are multiples of 16, of K a multiple of k_step is used.
@@ -634,20 +674,21 @@ def _build(depth, apart, to_nearest, plain, fingerprint):
             column_special,
             starts,
         ) = scratch
-        down, across = (M + ROWS - 1) // ROWS, (N + COLUMNS - 1) // COLUMNS
+        height = state.size // COLUMNS
+        down, across = (M + height - 1) // height, (N + COLUMNS - 1) // COLUMNS
         for tile in range(start, stop):
             t = tile // (down * across)
-            i0, j0 = tile // across % down * ROWS, tile % across * COLUMNS
-            rows, panels = min(ROWS, M - i0), min(COLUMNS, N - j0) // LANES
+            i0, j0 = tile // across % down * height, tile % across * COLUMNS
+            rows, panels = min(height, M - i0), min(COLUMNS, N - j0) // LANES
             for i in range(rows):
                 for j in range(panels):
-                    _copy(d, (t * M + i0 + i) * N + j0 + j * LANES, state, (j * ROWS + i) * LANES)
+                    _copy(d, (t * M + i0 + i) * N + j0 + j * LANES, state, (j * height + i) * LANES)
             total[:] = np.float32(0)
             for k0 in range(0, used, DEPTH):
                 if k0 and k0 % chunk == 0:
                     for j in range(panels):
                         for i in range(rows):
-                            _end_chain(total, state, (j * ROWS + i) * LANES)
+                            _end_chain(total, state, (j * height + i) * LANES)
                 count = min(DEPTH, used - k0)
                 row_special[:] = False
                 for i in range(rows):
@@ -664,54 +705,58 @@ def _build(depth, apart, to_nearest, plain, fingerprint):
                             ys, yp, (j * DEPTH + k) * LANES, k & 1,
                         )  # fmt: skip
                 for j in range(panels):
-                    panel = j * DEPTH * LANES
-                    sums = state[j * ROWS * LANES : (j + 1) * ROWS * LANES]
-                    count_live = 0
-                    for i in range(0, rows, TOGETHER):
-                        starts[count_live] = i
-                        count_live += _lives(sums, i * LANES)
-                    live = starts[:count_live]
-                    for s0 in range(0, count, k_step):
-                        if late_c:
-                            for i in range(rows):
-                                _copy(sums, i * LANES, early, i * LANES)
-                            sums[:] = np.float32(0)
-                        for p0 in range(s0, s0 + k_step, depth):
-                            at = panel + p0 * LANES
-                            for i in live:
-                                if column_special[j] or row_special[i // TOGETHER]:
-                                    _mark(depth, xs, i * DEPTH + p0, DEPTH, ys, at, sums, i * LANES)
-                            for i in live:
-                                _align(
-                                    depth, plain, xp, (i * DEPTH + p0) // 2, DEPTH // 2, yp, at // 2,
-                                    sums, i * LANES, row, powers,
-                                )  # fmt: skip
-                            for p in range(parts):
+                    for i1 in range(0, rows, ROWS):
+                        first = (j * height + i1) * LANES
+                        sums = state[first : first + ROWS * LANES]
+                        special = row_special[i1 // TOGETHER : (i1 + ROWS) // TOGETHER]
+                        has_special = column_special[j] or special.any()
+                        count_live = 0
+                        for i in range(0, min(ROWS, rows - i1), TOGETHER):
+                            starts[count_live] = i
+                            count_live += _lives(sums, i * LANES)
+                        live = starts[:count_live]
+                        for s0 in range(0, count, k_step):
+                            if late_c:
+                                early[:] = sums
+                                sums[:] = np.float32(0)
+                            for p0 in range(s0, s0 + k_step, depth):
+                                left, right = i1 * DEPTH + p0, j * DEPTH * LANES + p0 * LANES
+                                if has_special:
+                                    for i in live:
+                                        if column_special[j] or special[i // TOGETHER]:
+                                            _mark(
+                                                depth, xs, left + i * DEPTH, DEPTH, ys, right, sums, i * LANES
+                                            )
                                 for i in live:
-                                    begin = i * DEPTH + p0 + p * part
-                                    _multiply(
-                                        part, apart, plain, xs, xp, begin, begin // 2, DEPTH,
-                                        ys, yp, at + p * part * LANES, (at + p * part * LANES) // 2,
-                                        powers, i * LANES, words, (p * ROWS + i) * LANES,
+                                    _align(
+                                        depth, plain, xp, (left + i * DEPTH) // 2, DEPTH // 2, yp, right // 2,
+                                        sums, i * LANES, row, powers,
                                     )  # fmt: skip
-                            for i in live:
-                                if to_nearest or not _round_words(
-                                    parts, plain, sums, i * LANES, powers, words, ROWS * LANES, row
-                                ):
-                                    for r in range(i, i + TOGETHER):
-                                        _round(
-                                            parts, to_nearest, plain,
-                                            sums, r * LANES, powers, words, ROWS * LANES, row,
+                                for p in range(parts):
+                                    for i in live:
+                                        x, y = left + i * DEPTH + p * part, right + p * part * LANES
+                                        _multiply(
+                                            part, apart, plain, xs, xp, x, x // 2, DEPTH, ys, yp, y, y // 2,
+                                            powers, i * LANES, words, (p * ROWS + i) * LANES,
                                         )  # fmt: skip
-                        if late_c:
-                            for i in range(rows):
-                                _add_late(sums, i * LANES, late, early, i * LANES)
+                                for i in live:
+                                    if to_nearest or not _round_words(
+                                        parts, plain, sums, i * LANES, powers, words, ROWS * LANES, row
+                                    ):
+                                        for r in range(i, i + TOGETHER):
+                                            _round(
+                                                parts, to_nearest, plain,
+                                                sums, r * LANES, powers, words, ROWS * LANES, row,
+                                            )  # fmt: skip
+                            if late_c:
+                                for i in range(ROWS):
+                                    _add_late(sums, i * LANES, late, early, i * LANES)
             sums = total if used > chunk else state
             for i in range(rows):
                 for j in range(panels):
                     if used > chunk:
-                        _end_chain(total, state, (j * ROWS + i) * LANES)
-                    _copy(sums, (j * ROWS + i) * LANES, d, (t * M + i0 + i) * N + j0 + j * LANES)
+                        _end_chain(total, state, (j * height + i) * LANES)
+                    _copy(sums, (j * height + i) * LANES, d, (t * M + i0 + i) * N + j0 + j * LANES)
 
     return narrow_mma
 
