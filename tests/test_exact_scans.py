@@ -174,7 +174,7 @@ def test_ordinary_numbers_go_without_limbs() -> None:
 def test_faults_are_seen(right: str, wrong: str) -> None:
     from pathlib import Path
 
-    text = Path(str(exact_scan_kernels.__file__)).read_text(encoding="utf-8").replace("@_compiled\n", "")
+    text = Path(str(exact_scan_kernels.__file__)).read_text(encoding="utf-8").replace("@jit\n", "")
     assert text.count(right) == 1
     names: dict[str, Any] = {}
     exec(text.replace(right, wrong), names)

@@ -13,6 +13,8 @@ import os
 import random
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numba
@@ -28,7 +30,7 @@ from sums_in_arrays import dots_by_definition
 from tcu.errors import ParameterError
 from tcu.formats import get_format
 from tcu.formats.scalar import ROUNDINGS
-from tcu.model import narrow
+from tcu.model import vector_expressions
 from tcu.model.blocks import is_block_sum
 from tcu.model.definition import dot
 from tcu.model.mma import is_narrow, multiply_accumulate
@@ -36,7 +38,7 @@ from tcu.model.threads import worker_count
 from tcu.units import CATALOGUE, AlignedSum, FusedChain, Instruction
 from tcu.units.arithmetic import NAN_RULES
 
-AVX512 = narrow._has_rounding(cpu_target.target_context)
+AVX512 = vector_expressions.has_rounding(cpu_target.target_context)
 DIFFERENT: dict[tuple[object, ...], tuple[str, Instruction]] = {}
 for _unit in CATALOGUE.values():
     for _row in _unit.instructions:
@@ -339,21 +341,23 @@ def test_words_are_rounded_toward_zero_by_either_way(by_instruction: bool) -> No
     @intrinsic
     def of_lanes(typingctx: Any, array: Any, index: Any, out: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            lanes = narrow._load(context, builder, array, args[0], args[1])
-            narrow._store(context, builder, out, args[2], args[1], lanes.to_float_toward_zero(by_instruction))
+            words = vector_expressions.load(context, builder, array, args[0], args[1])
+            vector_expressions.store(
+                context, builder, out, args[2], args[1], words.to_float_toward_zero(by_instruction)
+            )
             return context.get_dummy_value()
 
         return types.void(array, types.intp, out), codegen
 
     @numba.njit
     def of_all(array: Any, out: Any) -> None:
-        for index in range(0, len(array), narrow.LANES):
+        for index in range(0, len(array), vector_expressions.LANES):
             of_lanes(array, index, out)
 
     edges = [sign * (1 << n) + more for n in range(32) for sign in (1, -1) for more in range(-3, 4)]
     near = [word for word in edges if -(1 << 31) <= word < 1 << 31]
     words = np.array([*near, *np.random.default_rng(1).integers(-(1 << 31), 1 << 31, 100_000)], np.int32)
-    words = words[: len(words) // narrow.LANES * narrow.LANES]
+    words = words[: len(words) // vector_expressions.LANES * vector_expressions.LANES]
     out = np.empty_like(words)
     of_all(words, out)
     nearest = words.astype(np.float32)
@@ -371,16 +375,39 @@ def test_a_bad_number_of_threads_is_an_error(setting: str, monkeypatch: pytest.M
         worker_count()
 
 
-def test_kernels_are_recompiled_when_the_vector_operations_change() -> None:
+def test_kernels_are_recompiled_when_what_they_are_made_of_changes(tmp_path: Path) -> None:
     """Numba's disk cache does not look into imported modules; the fingerprint makes it."""
-    import zlib
-    from pathlib import Path
+    from tcu.model import (
+        chains,
+        cuts,
+        kernels,
+        lane_rounding,
+        lane_rows,
+        lanes,
+        narrow_kernels,
+        narrow_steps,
+        vectors,
+    )
+    from tcu.model.jit import fingerprint
 
-    from tcu.model import chains, kernels, lanes, vectors
-
-    expected = zlib.crc32(Path(vectors.__file__).read_bytes() + Path(lanes.__file__).read_bytes())
-    for kernel in (kernels.aligned_mma, kernels.fused_chain, chains.chain_mma):
-        assert kernel.py_func.__closure__[0].cell_contents == expected
+    made_of = [
+        (kernels.aligned_mma, (vectors, lanes, lane_rounding, lane_rows)),
+        (kernels.fused_chain, (vectors, lanes, lane_rounding, lane_rows)),
+        (chains.chain_mma, (vectors, lanes, lane_rounding, kernels)),
+        (cuts.add_by_cuts, (vectors, lanes, kernels)),
+        *(
+            (kernel, (vectors, vector_expressions, narrow_steps))
+            for kernel in narrow_kernels.narrow_mma.values()
+        ),
+    ]
+    for kernel, modules in made_of:
+        assert fingerprint(*modules) in [cell.cell_contents for cell in kernel.py_func.__closure__]
+    module, seen = ModuleType("changes"), set()
+    module.__file__ = str(tmp_path / "changes.py")
+    for text in ("x = 1", "x = 2", ""):
+        Path(module.__file__).write_text(text)
+        seen.add(fingerprint(vectors, module))
+    assert len(seen) == 3
 
 
 @pytest.mark.slow
@@ -388,14 +415,13 @@ def test_machine_code_is_compiled_once_and_read_by_later_processes(tmp_path) -> 
     """Numba's disk cache compares what a kernel closes over: a function there is another one in every process."""
     import subprocess
     import sys
-    from pathlib import Path
 
     import tcu
-    from tcu.model import chains, cuts, exact_rows, kernels, narrow, scan_kernels
+    from tcu.model import chains, cuts, exact_rows, kernels, narrow_kernels, scan_kernels
 
     found = [
         one
-        for module in (chains, cuts, exact_rows, kernels, narrow, scan_kernels)
+        for module in (chains, cuts, exact_rows, kernels, narrow_kernels, scan_kernels)
         for one in vars(module).values()
     ]
     found = [one for entry in found for one in (entry.values() if isinstance(entry, dict) else [entry])]

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from tcu.model.kernels import _compiled
+from tcu.model.jit import jit
 
 __all__ = ["exact_blocks", "flushed_trees", "grouped_sums", "late_sums", "scaled_sums"]
 
@@ -139,7 +139,7 @@ def _largest(ea, eb, i, j, k0, k1, step):
     return top
 
 
-@_compiled
+@jit
 def late_sums(sa, ea, ka, sb, eb, kb, special, c, k_step, fractions, rules, result):
     """c and the result are codes of binary32, (M, N); A (M, K), B (N, K) in parts.  rules: those of LateSum."""
     block, kept, late, groups, drops = rules
@@ -185,7 +185,7 @@ def late_sums(sa, ea, ka, sb, eb, kb, special, c, k_step, fractions, rules, resu
             result[i, j] = code
 
 
-@_compiled
+@jit
 def scaled_sums(sa, ea, ka, sb, eb, kb, special, xa, xb, c, k_step, per_scale, fractions, rules, result):
     """The same for aligned sums with scales; xa (M, K / per_scale), xb (N, ..): their exponents, NAN where NaN."""
     block, kept, floor, rounding = rules
@@ -224,7 +224,7 @@ def scaled_sums(sa, ea, ka, sb, eb, kb, special, xa, xb, c, k_step, per_scale, f
             result[i, j] = code
 
 
-@_compiled
+@jit
 def grouped_sums(sa, sb, xa, fa, xb, fb, c, k_step, per_scale, fractions, scale_fraction, rules, result):
     """The same for grouped sums; sa, sb: values in units of the smallest; xa, fa: exponents and significands of scales.
 
@@ -317,7 +317,7 @@ def _encode_digits(digits):
     return _encode(-word if negative else word, unit, 0)
 
 
-@_compiled
+@jit
 def exact_blocks(sa, ea, ka, sb, eb, kb, special, c, k_step, fractions, block, result):
     """The same for exact blocks."""
     digits = np.empty(_DIGITS, np.int64)
@@ -349,7 +349,7 @@ def _flushed(x):
     return x * np.float32(0) if abs(x) < _LEAST else x
 
 
-@_compiled
+@jit
 def flushed_trees(a, b, c, k_step, group, result):
     """Flushed trees; a (M, K), b (K, N), c and the result (M, N) in binary32; a and b have no subnormal numbers and no -0."""
     columns = b.shape[1]

@@ -17,9 +17,10 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from tcu.model import lanes
+from tcu.model import kernels, lane_rounding, lanes
 from tcu.model import vectors as vec
-from tcu.model.kernels import _FINGERPRINT, RD, _compiled, _decode_row, _round_units
+from tcu.model.jit import fingerprint, jit
+from tcu.model.kernels import RD, _decode_row, _round_units
 
 __all__ = ["chain_mma"]
 
@@ -145,10 +146,10 @@ def _store(typingctx, value, kind, nan, array, index):
 @numba.njit(nogil=True, inline="always")
 def _round(value, kind, quantum, rounds):
     rounding, emin, kept, smallest, limit = rounds
-    lanes.to_units(value, quantum, emin if smallest == 0.0 else _UNBOUNDED, kept)
+    lane_rounding.to_units(value, quantum, emin if smallest == 0.0 else _UNBOUNDED, kept)
     _round_units(value, rounding)
-    lanes.from_units(value, quantum, kind, limit, np.inf, 0.0, -0.0)
-    lanes.flush(value, smallest)
+    lane_rounding.from_units(value, quantum, kind, limit, np.inf, 0.0, -0.0)
+    lane_rounding.flush(value, smallest)
 
 
 @numba.njit(nogil=True, inline="always")
@@ -166,7 +167,7 @@ def _add(value, kind, other, other_kind, quantum, rounds):
 
 
 def _build_chain_mma(fingerprint):
-    @_compiled
+    @jit
     def chain_mma(
         a, b, c, ia, ib, ic, start, stop, in_a, in_b, out, used, order, rounds, rules, flush, nans, result
     ):
@@ -310,4 +311,4 @@ def _build_chain_mma(fingerprint):
     return chain_mma
 
 
-chain_mma = _build_chain_mma(_FINGERPRINT)
+chain_mma = _build_chain_mma(fingerprint(vec, lanes, lane_rounding, kernels))

@@ -20,9 +20,10 @@ import numpy as np
 from numba.core import types
 from numba.extending import intrinsic
 
-from tcu.model import lanes
+from tcu.model import kernels, lanes
 from tcu.model import vectors as vec
-from tcu.model.kernels import _FINGERPRINT, _compiled, add_to_bins, add_to_wide_bins
+from tcu.model.jit import fingerprint, jit
+from tcu.model.kernels import add_to_bins, add_to_wide_bins
 
 __all__ = ["add_by_cuts"]
 
@@ -112,7 +113,7 @@ def _raise_to(typingctx, largest, numbers):
 
 
 def _build_add_by_cuts(fingerprint):
-    @_compiled
+    @jit
     def add_by_cuts(numbers, codes, half, fraction_bits, sign_shift, special_field, narrow, wide):
         """Add numbers into exact bins; true if one is inf or NaN.
 
@@ -194,17 +195,17 @@ def _build_add_by_cuts(fingerprint):
     return add_by_cuts
 
 
-@_compiled
+@jit
 def _three_halves(exponent):
     """The bits of 1.5 · 2^exponent."""
     return ((exponent + 1023) << 52) | (np.int64(1) << 51)
 
 
-@_compiled
+@jit
 def _into_bins(codes, fraction_bits, sign_shift, special_field, narrow, wide):
     if fraction_bits == 52:
         return add_to_wide_bins(codes, wide)
     return add_to_bins(codes, fraction_bits, sign_shift, special_field, narrow)
 
 
-add_by_cuts = _build_add_by_cuts(_FINGERPRINT)
+add_by_cuts = _build_add_by_cuts(fingerprint(vec, lanes, kernels))

@@ -1,6 +1,6 @@
 """The definition: what one matrix instruction computes, in Python integers.
 
-Slow and plain on purpose.  The fast model (:mod:`tcu.model.narrow` and
+Slow and plain on purpose.  The fast model (:mod:`tcu.model.narrow_kernels` and
 :mod:`tcu.model.kernels`) goes through the same tests and must match it bit for
 bit.
 """

@@ -24,7 +24,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from tcu.model.kernels import _compiled
+from tcu.model.jit import jit
 from tcu.plan.whole_sums import SCALE, SCALE64
 
 __all__ = ["exp", "exp_scaled", "exp_scaled64", "log", "log64", "nearest"]
@@ -185,14 +185,14 @@ def log64(x):
     return n * _LN2_HIGH_64 - ((half - (s * (half + (odd + even)) + n * _LN2_LOW_64)) - f)
 
 
-@_compiled
+@jit
 def exp(x, out):
     """The exponentials of a line of binary32."""
     for i in range(x.size):
         out[i] = _exp(x[i])
 
 
-@_compiled
+@jit
 def log(x, out):
     """The logarithms of a line of binary32, by way of binary64."""
     for i in range(x.size):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcu.model.kernels import _compiled
+from tcu.model.jit import jit
 
 __all__ = ["LONGEST", "sum_rows_exactly"]
 
@@ -23,7 +23,7 @@ LONGEST = 1 << 29
 """Numbers of a row: with more of them a limb could overflow."""
 
 
-@_compiled
+@jit
 def sum_rows_exactly(codes, starts, stops, fraction, bias, fields, mean, target, out):
     """The codes of the rows' sums, or of their means.
 
@@ -83,7 +83,7 @@ def sum_rows_exactly(codes, starts, stops, fraction, bias, fields, mean, target,
     return clash
 
 
-@_compiled
+@jit
 def _rounded(limbs, low, high, divisor, parts, target):
     """The code of limbs ``low`` to ``high``, divided; they change, and so do ``parts``."""
     if high < 0:
@@ -145,12 +145,12 @@ def _rounded(limbs, low, high, divisor, parts, target):
     return code | _sign(target) if negative else code
 
 
-@_compiled
+@jit
 def _sign(target):
     return (target[2] + 1) << target[0]
 
 
-@_compiled
+@jit
 def _to_nearest(magnitude, exponent, sticky, target):
     """magnitude · 2^exponent, the highest bit set, a little more if ``sticky``."""
     fraction, bias, fields = target[0], target[1], target[2]

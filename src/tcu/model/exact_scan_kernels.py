@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from tcu.model.exact_rows import _LIMB, _LIMBS, _LOWEST, _rounded
-from tcu.model.kernels import _compiled
+from tcu.model.jit import jit
 
 __all__ = ["LIMB", "LIMBS", "LOWEST", "scan_exactly"]
 
@@ -22,7 +22,7 @@ LIMB, LIMBS, LOWEST = _LIMB, _LIMBS, _LOWEST
 _MOST = np.finfo(np.float64).max
 
 
-@_compiled
+@jit
 def scan_exactly(
     x, offsets, exclusive, reverse, to_double, goal, before, in_limbs, limbs, flags, values, codes, slow
 ):
@@ -112,7 +112,7 @@ def scan_exactly(
     return count
 
 
-@_compiled
+@jit
 def _in_order(x, y, z):
     """The same sum, the larger numbers first."""
     c = y + z
@@ -126,7 +126,7 @@ def _in_order(x, y, z):
     return a, u, (t - (u - b)) + (w - b)
 
 
-@_compiled
+@jit
 def _add(limbs, code):
     """The number of a finite code, without carries."""
     field, digits = (code >> 52) & 0x7FF, code & ((np.int64(1) << 52) - 1)

@@ -8,28 +8,23 @@ A file of its own, as Numba's disk cache looks at the file of a kernel alone: th
 
 from __future__ import annotations
 
-import zlib
-from pathlib import Path
-
 import numpy as np
 
 from tcu.model import elementary, whole_sums
 from tcu.model.elementary import exp_scaled, exp_scaled64, fma, log64, nearest
-from tcu.model.kernels import _compiled
+from tcu.model.jit import fingerprint, jit
 from tcu.model.whole_sums import PIECE, of_two
 from tcu.plan import whole_sums as plan
 
 __all__ = ["add_exponentials", "add_exponentials64", "gradients", "logarithms"]
 
-_FINGERPRINT = zlib.crc32(
-    b"".join(Path(each.__file__).read_bytes() for each in (elementary, whole_sums, plan))
-)
+_FINGERPRINT = fingerprint(elementary, whole_sums, plan)
 _LOWEST, _LOWEST64 = np.float32(-104), np.float64(-746)
 """What lies lower has the exponential of this, of which no result has a bit."""
 
 
 def _build_add_exponentials(fingerprint):
-    @_compiled
+    @jit
     def add_exponentials(x, top, scaled, words):
         """Of rows of binary32: the exponentials of x - top, scaled, and their sums as whole numbers, high · 2^32 + low."""
         fingerprint  # noqa: B018
@@ -49,7 +44,7 @@ def _build_add_exponentials(fingerprint):
 
 
 def _build_add_exponentials64(fingerprint):
-    @_compiled
+    @jit
     def add_exponentials64(x, top, scaled, words):
         """The same of rows of binary64: each term in two whole numbers, one 2^40 times the other's unit."""
         fingerprint  # noqa: B018
@@ -74,7 +69,7 @@ def _build_add_exponentials64(fingerprint):
 
 
 def _build_gradients(fingerprint):
-    @_compiled
+    @jit
     def gradients(scaled, over, factor, less):
         """Of rows of scaled exponentials, in their place: each over the sum, times the row's factor, less the row's number."""
         fingerprint  # noqa: B018
@@ -86,7 +81,7 @@ def _build_gradients(fingerprint):
 
 
 def _build_logarithms(fingerprint):
-    @_compiled
+    @jit
     def logarithms(x, out):
         """out = log(x), lines of positive numbers of binary64."""
         fingerprint  # noqa: B018

@@ -8,9 +8,7 @@ instruction for all of them.
 
 from __future__ import annotations
 
-import zlib
 from functools import cache
-from pathlib import Path
 
 from llvmlite import ir
 from numba import njit, types
@@ -19,7 +17,7 @@ from numba.extending import intrinsic
 
 from tcu.model import elementary
 from tcu.model.elementary import fma
-from tcu.model.kernels import _compiled
+from tcu.model.jit import fingerprint, jit
 from tcu.plan import butterflies, roots
 from tcu.plan.butterflies import butterfly
 
@@ -27,9 +25,7 @@ __all__ = ["LANES", "fold", "gather", "level", "scatter", "times", "unfold"]
 
 LANES = {"binary32": 16, "binary64": 8}
 """Transforms beside each other: 64 bytes."""
-_FINGERPRINT = zlib.crc32(
-    b"".join(Path(each.__file__).read_bytes() for each in (butterflies, elementary, roots))
-)
+_FINGERPRINT = fingerprint(butterflies, elementary, roots)
 
 
 @intrinsic(prefer_literal=True)
@@ -132,7 +128,7 @@ def level(radix: int, work: str):
 
 
 def _build_level(radix, lanes, fingerprint):
-    @_compiled
+    @jit
     def level(source, target, twiddles, stride):
         fingerprint  # noqa: B018
         length = source.shape[1]
@@ -152,7 +148,7 @@ def _build_level(radix, lanes, fingerprint):
 
 
 def _build_gather(lanes, fingerprint):
-    @_compiled
+    @jit
     def gather(x, starts, step, swapped, z):
         """Into lanes: number l of line i is at starts[i] + l·step of x, which is real and imaginary parts in turns."""
         fingerprint  # noqa: B018
@@ -184,7 +180,7 @@ def _root(place, high, low, shift):
 
 
 def _build_scatter(lanes, fingerprint):
-    @_compiled
+    @jit
     def scatter(z, y, starts, step, turns, apart, high, low, shift, swapped, factor):
         """Out of lanes, as :func:`gather`.  If there are turns, number k of line i is multiplied first by the roots of
         (k mod apart)·turns[i] and of what is left of k·turns[i]; by ``factor`` last, unless it is 1.
@@ -217,7 +213,7 @@ scatter = {work: _build_scatter(lanes, _FINGERPRINT) for work, lanes in LANES.it
 
 
 def _build_times(fingerprint):
-    @_compiled
+    @jit
     def times(x, table, count, factor, y):
         """Rows of y: numbers of those of x times the table's, and then zeros."""
         fingerprint  # noqa: B018
@@ -237,7 +233,7 @@ times = _build_times(_FINGERPRINT)
 
 
 def _build_unfold(fingerprint):
-    @_compiled
+    @jit
     def unfold(z, table, factor, y):
         """Rows of transforms of real numbers from those of half the length, of even and odd numbers as complex ones.
 
@@ -263,7 +259,7 @@ unfold = _build_unfold(_FINGERPRINT)
 
 
 def _build_fold(fingerprint):
-    @_compiled
+    @jit
     def fold(x, table, z):
         """The inverse of :func:`unfold`, twice as large; imaginary parts of the first and the last number count as zero."""
         fingerprint  # noqa: B018

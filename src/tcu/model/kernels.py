@@ -1,6 +1,6 @@
 """The fast model of any sum: the definition's arithmetic, eight columns at a time, compiled by Numba.
 
-Sums that fit 32-bit words are left to :mod:`tcu.model.narrow`, chains of narrow formats to
+Sums that fit 32-bit words are left to :mod:`tcu.model.narrow_kernels`, chains of narrow formats to
 :mod:`tcu.model.chains`.
 
 Why float64 is exact here.  A product of two inputs has at most 48 bits.  Scaled
@@ -16,15 +16,11 @@ their products and sums follow IEEE rules, and inf or NaN overrides the sum.
 
 from __future__ import annotations
 
-import sys
-import zlib
-from pathlib import Path
-
 import numba
 import numpy as np
-from numba.core import event
 
-from tcu.model import lanes, vectors
+from tcu.model import lane_rounding, lane_rows, lanes, vectors
+from tcu.model.jit import fingerprint, jit
 
 __all__ = ["CHAIN_ROWS", "add_chunks", "add_loads", "aligned_mma", "fma_groups", "fused_chain"]
 
@@ -33,45 +29,7 @@ CHAIN_ROWS, CHAIN_DEPTH = 32, 256
 """Of a tile of a chain in binary64, and the piece of K whose rows of B are in L1."""
 RNE, RZ, RU, RD = 0, 1, 2, 3
 
-# Numba's disk cache keys a function by its own file, its code and the
-# variables it closes over, so a kernel would survive a change of lanes.py
-# (measured: it did).  Every kernel that uses it closes over this number.
-_FINGERPRINT = zlib.crc32(b"".join(Path(m.__file__).read_bytes() for m in (vectors, lanes)))
-
-
-class _Word(event.Listener):
-    """Tells whoever watches why the first call after the installation takes seconds: once in a process."""
-
-    said = False
-
-    def on_start(self, event):
-        function = event.data["dispatcher"].py_func
-        if (
-            self.said
-            or not function.__module__.startswith("tcu.")
-            or not sys.stderr
-            or not sys.stderr.isatty()
-        ):
-            return
-        self.said = True
-        print(
-            "tcu: compiling for this processor, which the first call after installation waits for",
-            file=sys.stderr,
-        )
-
-    def on_end(self, event):
-        pass
-
-
-event.register("numba:compile", _Word())
-
-
-def _compiled(function):
-    """Compile at first call; keep the machine code on disk where Numba finds a folder that it may write."""
-    try:
-        return numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # "no locator available": a read-only installation without a home
-        return numba.njit(nogil=True)(function)
+_FINGERPRINT = fingerprint(vectors, lanes, lane_rounding, lane_rows)
 
 
 @numba.njit(nogil=True, inline="always")
@@ -94,19 +52,19 @@ def _decode_row(codes, start, count, shift, width, fraction, largest, flush, val
 def _round_units(value, rounding):
     """Of a value in units of the last place that is kept."""
     if rounding == RZ:
-        lanes.round_zero(value)
+        lane_rounding.round_zero(value)
     elif rounding == RNE:
-        lanes.round_nearest(value)
+        lane_rounding.round_nearest(value)
     elif rounding == RU:
-        lanes.round_up(value)
+        lane_rounding.round_up(value)
     elif rounding == RD:
-        lanes.round_down(value)
+        lane_rounding.round_down(value)
     else:
-        lanes.round_odd(value)
+        lane_rounding.round_odd(value)
 
 
 def _build_aligned_mma(fingerprint):
-    @_compiled
+    @jit
     def aligned_mma(
         a, b, c, ia, ib, ic, start, stop, in_a, in_b, out, block, order, late_c, normalized, flush, result
     ):
@@ -178,7 +136,7 @@ def _build_aligned_mma(fingerprint):
                         for k0 in range(0, K_used, k_step):
                             if late_c:
                                 if flush_in:
-                                    lanes.flush(value, 2.0**emin)
+                                    lane_rounding.flush(value, 2.0**emin)
                                 lanes.move(c_value, value)
                                 lanes.move(c_kind, kind)
                                 lanes.clear(value)
@@ -186,8 +144,8 @@ def _build_aligned_mma(fingerprint):
                             for p0 in range(0, k_step, depth):
                                 p1 = min(k_step, p0 + depth)
                                 if flush_in:
-                                    lanes.flush(value, 2.0**emin)
-                                lanes.exponents_of(exponent, value, emin)
+                                    lane_rounding.flush(value, 2.0**emin)
+                                lane_rounding.exponents_of(exponent, value, emin)
                                 if normalized:
                                     for p in range(p0, p1):
                                         k = k0 + order[p]
@@ -210,17 +168,17 @@ def _build_aligned_mma(fingerprint):
                                     for p in range(p0, p1):
                                         k = k0 + order[p]
                                         lanes.add_product(kind, ak[row + k], bk, k * LANES)
-                                lanes.to_units(value, quantum, emin, kept)
+                                lane_rounding.to_units(value, quantum, emin, kept)
                                 _round_units(value, rounding)
-                                lanes.from_units(value, quantum, kind, limit, most, smallest, zero)
+                                lane_rounding.from_units(value, quantum, kind, limit, most, smallest, zero)
                             if late_c:
                                 if flush_in:
-                                    lanes.flush(value, 2.0**emin)
+                                    lane_rounding.flush(value, 2.0**emin)
                                 lanes.add(value, c_value)
                                 lanes.add(kind, c_kind)
-                                lanes.to_units(value, quantum, emin, fraction_c)
-                                lanes.round_nearest(value)
-                                lanes.from_units(value, quantum, kind, limit, most_c, smallest, zero)
+                                lane_rounding.to_units(value, quantum, emin, fraction_c)
+                                lane_rounding.round_nearest(value)
+                                lane_rounding.from_units(value, quantum, kind, limit, most_c, smallest, zero)
                         lanes.store_f32(value, kind, d_flat, (t * M + i) * N + j, nan_code)
 
     return aligned_mma
@@ -248,7 +206,7 @@ def _chain_with_nan(x, a, b, ia, ib, i, n):
 
 
 def _build_fused_chain(fingerprint):
-    @_compiled
+    @jit
     def fused_chain(a, b, c, ia, ib, ic, start, stop, result):
         """D = A·B + C in binary64 by one fused multiply-add after another; N a multiple of 8.
 
@@ -260,22 +218,22 @@ def _build_fused_chain(fingerprint):
         M, K, N = a.shape[1], a.shape[2], b.shape[2]
         a_flat, b_flat, c_flat, d_flat = a.reshape(-1), b.reshape(-1), c.reshape(-1), result.reshape(-1)
         down = (M + CHAIN_ROWS - 1) // CHAIN_ROWS
-        rows = lanes.f64_rows()
+        rows = lane_rows.f64_rows()
         for tile in range(start, stop):
             t, first = tile // down, tile % down * CHAIN_ROWS
             last = min(first + CHAIN_ROWS, M)
             for k0 in range(0, max(K, 1), CHAIN_DEPTH):
                 for j in range(0, N, LANES):
-                    for i in range(first, last, lanes.ROWS):
+                    for i in range(first, last, lane_rows.ROWS):
                         left, at = last - 1 - i, (t * M + i) * N + j
                         if k0:
-                            lanes.load_rows(rows, d_flat, at, N, left)
+                            lane_rows.load_rows(rows, d_flat, at, N, left)
                         else:
-                            lanes.load_rows(rows, c_flat, (ic[t] * M + i) * N + j, N, left)
+                            lane_rows.load_rows(rows, c_flat, (ic[t] * M + i) * N + j, N, left)
                         x, y = (ia[t] * M + i) * K, ib[t] * K * N + j
                         for k in range(k0, min(k0 + CHAIN_DEPTH, K)):
-                            lanes.fma_rows(rows, a_flat, x + k, K, left, b_flat, y + k * N)
-                        lanes.store_rows(rows, d_flat, at, N, left)
+                            lane_rows.fma_rows(rows, a_flat, x + k, K, left, b_flat, y + k * N)
+                        lane_rows.store_rows(rows, d_flat, at, N, left)
             nan = False
             for value in d_flat[(t * M + first) * N : (t * M + last) * N]:
                 nan |= value != value
@@ -292,7 +250,7 @@ fused_chain = _build_fused_chain(_FINGERPRINT)
 
 
 def _build_fma_groups(fingerprint):
-    @_compiled
+    @jit
     def fma_groups(x, y, half, length, sums):
         """sums[g, i] = the sum of x[g, r, i] · y[g, r, i] over r, one fused multiply-add after another.
 
@@ -324,7 +282,7 @@ fma_groups = _build_fma_groups(_FINGERPRINT)
 
 
 def _build_add_loads(fingerprint):
-    @_compiled
+    @jit
     def add_loads(codes, half, sums):
         """sums[i] = the tree over the eight numbers from 8 · i on: binary16 (``half``) or bfloat16 codes, added in binary64."""
         fingerprint  # noqa: B018
@@ -358,7 +316,7 @@ def _add_halves(numbers, count, half, sums):
                 out[i] = left[i] + right[i]
 
 
-@_compiled
+@jit
 def add_chunks(numbers, length, inner, widths, sums):
     """sums[g] = the chunk g of ``length`` times ``inner`` numbers: added in order, then by trees of neighbours.
 
@@ -385,7 +343,7 @@ def add_chunks(numbers, length, inner, widths, sums):
         sums[g] = totals[0]
 
 
-@_compiled
+@jit
 def gather_tiles(numbers, order, tiles, together, out):
     """Lay ``tiles`` groups of numbers out as operands: out[b, i, s · dots + d].
 
@@ -405,7 +363,7 @@ def gather_tiles(numbers, order, tiles, together, out):
                         out[b, i, s * dots + d] = 0
 
 
-@_compiled
+@jit
 def add_to_bins(codes, fraction_bits, sign_shift, special_field, bins):
     """Add numbers of up to 32 bits into exact bins, one per exponent field; true if one is inf or NaN.
 
@@ -428,7 +386,7 @@ def add_to_bins(codes, fraction_bits, sign_shift, special_field, bins):
     return special
 
 
-@_compiled
+@jit
 def add_to_wide_bins(codes, bins):
     """The same for binary64, in two halves of 26 and 27 bits; bins: (2, 2048, 2) int64."""
     one = np.int64(1)
@@ -446,7 +404,7 @@ def add_to_wide_bins(codes, bins):
     return special
 
 
-@_compiled
+@jit
 def add_products_to_bins(x, y, bins):
     """Add the exact products of binary64 codes into bins, one per sum of exponent fields.
 

@@ -11,8 +11,6 @@ LLVM promotes to a machine register and lowers to whatever the processor has
 
 from __future__ import annotations
 
-from typing import Any
-
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
@@ -22,7 +20,6 @@ from tcu.model.vectors import LANES, ZERO_EXPONENT
 
 __all__ = [
     "LANES",
-    "ROWS",
     "add",
     "add_product",
     "add_to_odd",
@@ -31,17 +28,11 @@ __all__ = [
     "clear_negative",
     "decode",
     "exponent_scale",
-    "exponents_of",
     "f64_register",
-    "f64_rows",
-    "flush",
     "fma",
     "fma_registers",
-    "fma_rows",
-    "from_units",
     "i32_register",
     "load_f64",
-    "load_rows",
     "load_wide",
     "max_exponent",
     "max_product_exponent",
@@ -49,15 +40,8 @@ __all__ = [
     "multiply",
     "negative_nan",
     "quiet",
-    "round_down",
-    "round_nearest",
-    "round_odd",
-    "round_up",
-    "round_zero",
     "store",
     "store_f32",
-    "store_rows",
-    "to_units",
     "truncate",
     "wrap",
 ]
@@ -416,122 +400,6 @@ def multiply(typingctx, target, source):
 
 
 @intrinsic
-def to_units(typingctx, value, quantum, emin, fraction_bits):
-    """quantum = the unit in the last place of ``value`` in a format, value /= quantum; both exact."""
-
-    def codegen(context, builder, signature, args):
-        x = vec.load(builder, args[0], vec.V64)
-        exponent = vec.exponent_of(builder, x)
-        exponent = vec.call(builder, "smax", vec.W32, exponent, vec.splat(builder, args[2], vec.W32))
-        low = builder.sub(exponent, vec.splat(builder, args[3], vec.W32))
-        vec.store(builder, builder.fmul(x, vec.power_of_two(builder, builder.neg(low))), args[0])
-        vec.store(builder, vec.power_of_two(builder, low), args[1])
-        return context.get_dummy_value()
-
-    return types.void(value, quantum, types.int32, types.int32), codegen
-
-
-def _rounding(llvm_name: str, meaning: str) -> Any:
-    def round_(typingctx, value):
-        def codegen(context, builder, signature, args):
-            vec.store(
-                builder, vec.call(builder, llvm_name, vec.V64, vec.load(builder, args[0], vec.V64)), args[0]
-            )
-            return context.get_dummy_value()
-
-        return types.void(value), codegen
-
-    round_.__doc__ = meaning
-    return intrinsic(round_)
-
-
-round_nearest = _rounding("rint", "Round to integers, ties to even.")
-round_zero = _rounding("trunc", "Round to integers, toward zero.")
-round_up = _rounding("ceil", "Round to integers, toward +inf.")
-round_down = _rounding("floor", "Round to integers, toward -inf.")
-
-
-@intrinsic
-def round_odd(typingctx, value):
-    """Round to integers: what is no integer becomes the odd one beside it."""
-
-    def codegen(context, builder, signature, args):
-        x = vec.load(builder, args[0], vec.V64)
-        below = vec.call(builder, "floor", vec.V64, x)
-        half = builder.fmul(below, vec.constant(vec.V64, 0.5))
-        even = builder.fcmp_ordered("==", vec.call(builder, "floor", vec.V64, half), half)
-        up = builder.and_(even, builder.fcmp_ordered("!=", below, x))
-        vec.store(
-            builder, builder.select(up, builder.fadd(below, vec.constant(vec.V64, 1.0)), below), args[0]
-        )
-        return context.get_dummy_value()
-
-    return types.void(value), codegen
-
-
-@intrinsic
-def from_units(typingctx, value, quantum, specials, limit, most, smallest, zero):
-    """value *= quantum; at ``limit`` and above ``most``, or where that is inf, inf joins the specials; below ``smallest``, 0.
-
-    zero: +0 makes +0 of -0; -0 leaves it.
-    """
-
-    def codegen(context, builder, signature, args):
-        infinity = vec.constant(vec.V64, float("inf"))
-        x = builder.fmul(vec.load(builder, args[0], vec.V64), vec.load(builder, args[1], vec.V64))
-        zero = vec.call(builder, "copysign", vec.V64, vec.constant(vec.V64, 0.0), x)
-        magnitude = vec.call(builder, "fabs", vec.V64, x)
-        over = builder.fcmp_ordered(">=", magnitude, vec.splat(builder, args[3], vec.V64))
-        infinite = vec.call(builder, "copysign", vec.V64, infinity, x)
-        most = vec.splat(builder, args[4], vec.V64)
-        endless = builder.fcmp_ordered("==", most, infinity)
-        # Where a term was inf or NaN the finite rest decides nothing, so it cannot overflow either.
-        kind = vec.load(builder, args[2], vec.V64)
-        calm = builder.fcmp_ordered("<", vec.call(builder, "fabs", vec.V64, kind), infinity)
-        kind = builder.select(builder.and_(builder.and_(over, endless), calm), infinite, kind)
-        tiny = builder.fcmp_ordered("<", magnitude, vec.splat(builder, args[5], vec.V64))
-        largest = builder.select(endless, zero, vec.call(builder, "copysign", vec.V64, most, x))
-        x = builder.select(over, largest, builder.select(tiny, zero, x))
-        vec.store(builder, builder.fadd(x, vec.splat(builder, args[6], vec.V64)), args[0])
-        vec.store(builder, kind, args[2])
-        return context.get_dummy_value()
-
-    f64 = types.float64
-    return types.void(value, quantum, specials, f64, f64, f64, f64), codegen
-
-
-@intrinsic
-def exponents_of(typingctx, exponents, value, emin):
-    """exponents = those of ``value`` in a format (emin for subnormals, ZERO_EXPONENT for zero)."""
-
-    def codegen(context, builder, signature, args):
-        x = vec.load(builder, args[1], vec.V64)
-        exponent = vec.exponent_of(builder, x)
-        exponent = vec.call(builder, "smax", vec.W32, exponent, vec.splat(builder, args[2], vec.W32))
-        zero = builder.fcmp_ordered("==", x, vec.constant(vec.V64, 0.0))
-        vec.store(builder, builder.select(zero, vec.constant(vec.W32, ZERO_EXPONENT), exponent), args[0])
-        return context.get_dummy_value()
-
-    return types.void(exponents, value, types.int32), codegen
-
-
-@intrinsic
-def flush(typingctx, value, smallest):
-    """value = 0, of its sign, where it is smaller than ``smallest`` in magnitude."""
-
-    def codegen(context, builder, signature, args):
-        x = vec.load(builder, args[0], vec.V64)
-        tiny = builder.fcmp_ordered(
-            "<", vec.call(builder, "fabs", vec.V64, x), vec.splat(builder, args[1], vec.V64)
-        )
-        zero = vec.call(builder, "copysign", vec.V64, vec.constant(vec.V64, 0.0), x)
-        vec.store(builder, builder.select(tiny, zero, x), args[0])
-        return context.get_dummy_value()
-
-    return types.void(value, types.float64), codegen
-
-
-@intrinsic
 def store_f32(typingctx, value, specials, array, index, nan_code):
     """array[index : index + 8] = the bits of float32(value), or the inf or NaN among the specials."""
 
@@ -561,79 +429,6 @@ def store(typingctx, register, array, index):
         return context.get_dummy_value()
 
     return types.void(register, array, types.intp), codegen
-
-
-ROWS = 8
-"""Of a block of rows in registers."""
-
-
-@intrinsic
-def f64_rows(typingctx):
-    """Eight registers of eight float64: a block of rows."""
-
-    def codegen(context, builder, signature, args):
-        slot = cgutils.alloca_once(builder, ir.ArrayType(vec.V64, ROWS))
-        return builder.bitcast(slot, vec.F64.as_pointer())
-
-    return _F64_POINTER(), codegen
-
-
-def _places(builder, index, stride, last):
-    """Where rows begin; those behind the last are the last once more."""
-    for r in range(ROWS):
-        row = ir.Constant(last.type, r)
-        row = builder.select(builder.icmp_signed("<", row, last), row, last)
-        yield r, builder.add(index, builder.mul(row, stride))
-
-
-def _row(builder, rows, r):
-    return builder.gep(rows, [ir.Constant(vec.I32, r * LANES)])
-
-
-@intrinsic
-def load_rows(typingctx, rows, array, index, stride, last):
-    """rows[r] = array[at : at + 8], at = index + stride · min(r, last)."""
-
-    def codegen(context, builder, signature, args):
-        rows, array, *where = args
-        for r, at in _places(builder, *where):
-            element = vec.elements(context, builder, signature.args[1], array, at, vec.V64)
-            vec.store(builder, element, _row(builder, rows, r))
-        return context.get_dummy_value()
-
-    return types.void(rows, array, types.intp, types.intp, types.intp), codegen
-
-
-@intrinsic
-def store_rows(typingctx, rows, array, index, stride, last):
-    """The same, the other way."""
-
-    def codegen(context, builder, signature, args):
-        rows, array, *where = args
-        data = vec.data_of(context, builder, signature.args[1], array)
-        for r, at in _places(builder, *where):
-            vec.store(builder, vec.load(builder, _row(builder, rows, r), vec.V64), builder.gep(data, [at]))
-        return context.get_dummy_value()
-
-    return types.void(rows, array, types.intp, types.intp, types.intp), codegen
-
-
-@intrinsic
-def fma_rows(typingctx, rows, a, index, stride, last, b, column):
-    """rows[r] = a[index + stride · min(r, last)] · b[column : column + 8] + rows[r], rounded once."""
-
-    def codegen(context, builder, signature, args):
-        rows, a, *where, b, column = args
-        data = vec.data_of(context, builder, signature.args[1], a)
-        right = vec.elements(context, builder, signature.args[5], b, column, vec.V64)
-        for r, at in _places(builder, *where):
-            left = vec.splat(builder, builder.load(builder.gep(data, [at])), vec.V64)
-            pointer = _row(builder, rows, r)
-            total = vec.call(builder, "fma", vec.V64, left, right, vec.load(builder, pointer, vec.V64))
-            vec.store(builder, total, pointer)
-        return context.get_dummy_value()
-
-    return types.void(rows, a, types.intp, types.intp, types.intp, b, types.intp), codegen
 
 
 @intrinsic

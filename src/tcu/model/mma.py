@@ -14,7 +14,9 @@ from tcu.formats.array import check_in_memory, numpy_array
 from tcu.formats.format import Format, format_of, get_format
 from tcu.formats.scalar import ROUNDINGS
 from tcu.model import compiled, threads
+from tcu.model.batches import flatten, up
 from tcu.model.blocks import Scales, block_products, is_block_sum
+from tcu.model.narrow import is_narrow, kept_and_floor, multiply_narrow
 from tcu.units.arithmetic import AlignedSum, ExactInteger, FusedChain, Instruction, Unit
 from tcu.units.lookup import find_instruction
 from tcu.units.shapes import product_shape
@@ -26,12 +28,6 @@ __all__ = [
 _SCALES = {"ue8m0": "ue8m0", "e4m3": "ue4m3"}
 """As what a unit reads scales of a format."""
 LANES = 8
-_COPIED = 1 << 27
-"""Bytes of an operand that may only be read, up to which it is copied."""
-_LOOK = 32
-"""Rows and columns from which on the exponents of operands are looked at: it takes as long as a few products each."""
-_NO_FLOOR = -600
-"""Below every exponent that a product of two inputs can have."""
 PROPAGATING = ("x86", "c first")
 """Rules by which NaN results come from their operands."""
 _NANS = {"nvidia": 0x7FFFFFFF, "arm": 0x7FC00000, "x86": -0x400000, "c first": -0x400000}
@@ -40,10 +36,6 @@ _GRAIN = 1 << 14
 """Multiplications below which a second thread does not pay."""
 _BLOCK_GRAIN = 1 << 20
 """The same for sums of :mod:`tcu.model.blocks`, and the work between two decodings of B."""
-_HEIGHTS = (64, 128, 256)
-"""Of tiles of narrow sums: the operands of their columns are decoded once for all rows, which took a tenth of the time for 64."""
-_NARROW_GRAIN = 1 << 21
-"""The same for narrow sums: so many take 0.2 ms, and a piece more 0.03 ms here and 0.05 to 0.1 in another thread (measured)."""
 
 
 def mma(
@@ -145,7 +137,7 @@ def multiply_accumulate(
     if is_block_sum(instruction):
         return _blocks(a, b, c, batch, instruction, parallel, scales).reshape(shape)
     if is_narrow(instruction):
-        result = _narrow(a, b, c, batch, instruction, parallel)
+        result = multiply_narrow(a, b, c, batch, instruction, parallel)
         return result.astype(get_format(instruction.output).dtype, copy=False)
     if isinstance(instruction.arithmetic, AlignedSum) and instruction.arithmetic.nan_rule in PROPAGATING:
         return _with_payloads(a, b, c, instruction).reshape(shape)
@@ -202,68 +194,7 @@ def multiply_in_chunks(
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if math.prod(batch) * zeros.size == 0:
         return np.zeros((*batch, *zeros.shape), dtype)
-    return _narrow(a, b, zeros, batch, instruction, True, chunk)
-
-
-def is_narrow(instruction: Instruction) -> bool:
-    """Whether a block's sum fits the words of :mod:`tcu.model.narrow`, which then computes it with equal bits.
-
-    - A product of two significands has at most 22 bits, so binary32 holds it, whatever power of two scales it.
-    - Scaled to units of 2^(e - F) it is below 2^(F + 2), and F is at most 25: its conversion to int32 cuts it
-      toward zero, as the rule says, and 16 of them are at most 16 · (2^27 - 1) < 2^31.
-    - Two such sums and c, below 2^(F + 1), add up exactly in binary64.
-    - c and every result have at most 24 bits: binary32 holds them between blocks, those of binary16, too.
-
-    The kernel has the roundings of the catalogue, and no code for what no row of it does.
-    """
-    row = instruction.arithmetic
-    if not isinstance(row, AlignedSum) or instruction.scale is not None:
-        return False
-    narrow = compiled.load("narrow")
-    return (
-        row.fraction_bits <= 25
-        and row.block in narrow.BLOCKS
-        and instruction.k % row.block == 0
-        and narrow.DEPTH % instruction.k == 0
-        and row.rounding == ("RZ" if instruction.output == "binary32" else "RNE")
-        and replace(
-            row,
-            block=1,
-            fraction_bits=1,
-            exponent_floor=None,
-            output_fraction_bits=None,
-            order=None,
-            late_c=False,
-        )
-        == AlignedSum(1, 1, row.rounding)
-    )
-
-
-def _has_values(fmt: Format) -> bool:
-    """Whether products of two such numbers lie within 2^-64 and 2^64, so that binary32 holds them as values."""
-    return 2 * (fmt.emax + 1) <= 64 and 2 * (fmt.emin - fmt.fraction_bits) >= -64
-
-
-def _are_values(x: npt.NDArray[Any], y: npt.NDArray[Any], formats: tuple[Format, Format]) -> bool:
-    """The same of the products of these numbers; false also where it is not worth looking, and for inf and NaN."""
-    if all(_has_values(fmt) for fmt in formats):
-        return True
-    if min(x.shape[-2], y.shape[-1]) < _LOOK:
-        return False
-    least = most = 0
-    for numbers, fmt in zip((x, y), formats, strict=True):
-        twice, shift = numbers.view(fmt.code_dtype) << 1, 1 + fmt.storage_shift + fmt.fraction_bits
-        # One less, zeros are the largest of all.
-        least += ((int((twice - 1).min()) + 1) >> shift) - fmt.bias
-        most += (int(twice.max()) >> shift) - fmt.bias + 1
-    return least >= -64 and most <= 64
-
-
-def _has_tiny(numbers: npt.NDArray[Any], limit: float) -> bool:
-    """Whether some of these binary32 numbers are not zero and nearer to it."""
-    twice = numbers.view(np.uint32) << np.uint32(1)
-    twice -= np.uint32(1)  # zeros are the largest of all
-    return bool(twice.min() < (np.float32(limit).view(np.uint32) << np.uint32(1)) - np.uint32(1))
+    return multiply_narrow(a, b, zeros, batch, instruction, True, chunk)
 
 
 def _integer(
@@ -287,7 +218,7 @@ def _with_payloads(
     """An aligned sum whose NaN results come from its operands: block after block, so that each finds its own."""
     row, output, k = instruction.arithmetic, get_format(instruction.output), instruction.k
     assert isinstance(row, AlignedSum)
-    depth = _up(a.shape[-1], k)
+    depth = up(a.shape[-1], k)
     a = np.concatenate([a, np.zeros((*a.shape[:-1], depth - a.shape[-1]), a.dtype)], axis=-1)
     b = np.concatenate([b, np.zeros((*b.shape[:-2], depth - b.shape[-2], b.shape[-1]), b.dtype)], axis=-2)
     left, right = (
@@ -345,25 +276,6 @@ def _first_nan(
     return np.where(np.isnan(found), code.astype(output.code_dtype).view(output.dtype), found)
 
 
-def _flatten(array: npt.NDArray[Any], batch: tuple[int, ...], rows: int, columns: int) -> Any:
-    """(distinct batch members, rows, columns), zero-padded, and which of them each member takes."""
-    own = array.shape[:-2]
-    flat = array.reshape(math.prod(own), *array.shape[-2:])
-    if flat.shape[1:] != (rows, columns):
-        padded = np.zeros((flat.shape[0], rows, columns), array.dtype)
-        padded[:, : flat.shape[1], : flat.shape[2]] = flat
-        flat = padded
-    index = np.broadcast_to(np.arange(math.prod(own)).reshape(own), batch).reshape(-1)
-    # Numba compiles a kernel once more for arrays that may only be read, which takes longer than a copy of most.
-    if flat.nbytes <= _COPIED:
-        return np.require(flat, requirements=["C", "A", "W"]), index.copy()
-    return np.require(flat, requirements=["C", "A"]), index.copy()
-
-
-def _up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
-
-
 def _blocks(
     a: npt.NDArray[Any],
     b: npt.NDArray[Any],
@@ -375,13 +287,13 @@ def _blocks(
 ) -> npt.NDArray[Any]:
     """Members of the batch, and bands of rows, side by side."""
     m, n = a.shape[-2], b.shape[-1]
-    used = _up(a.shape[-1], instruction.k)
-    x, ia = _flatten(a, batch, m, used)
-    y, ib = _flatten(b, batch, used, n)
-    z, ic = _flatten(c, batch, m, n)
+    used = up(a.shape[-1], instruction.k)
+    x, ia = flatten(a, batch, m, used)
+    y, ib = flatten(b, batch, used, n)
+    z, ic = flatten(c, batch, m, n)
     if scales is not None:  # of the padding they are 0 or 2^-127, whose products with zeros take no part
         count = used // instruction.per_scale
-        p, q = _flatten(scales[0], batch, m, count)[0], _flatten(scales[1], batch, count, n)[0]
+        p, q = flatten(scales[0], batch, m, count)[0], flatten(scales[1], batch, count, n)[0]
     result = np.empty((math.prod(batch), m, n), np.float32)
     work = n * used
     rows = max(1, min(m, _BLOCK_GRAIN // work + 1))
@@ -399,73 +311,6 @@ def _blocks(
     return result
 
 
-def _narrow(
-    a: npt.NDArray[Any],
-    b: npt.NDArray[Any],
-    c: npt.NDArray[Any],
-    batch: tuple[int, ...],
-    instruction: Instruction,
-    parallel: bool,
-    chunk: int | None = None,
-) -> npt.NDArray[Any]:
-    """In binary32; ``chunk``: see narrow_mma, None: all of K."""
-    narrow = compiled.load("narrow")
-
-    row = instruction.arithmetic
-    assert isinstance(row, AlignedSum)
-    m, n = a.shape[-2], b.shape[-1]
-    used = _up(a.shape[-1], instruction.k)
-    depth, width = _up(used, narrow.LANES), _up(n, narrow.LANES)
-    x, ia = _flatten(a, batch, m, depth)
-    y, ib = _flatten(b, batch, depth, width)
-    if row.order is not None:
-        order = np.arange(used).reshape(-1, instruction.k)[:, row.order].reshape(-1)
-        order = np.concatenate([order, np.arange(used, depth)])
-        x, y = np.take(x, order, 2), np.take(y, order, 1)
-    count = math.prod(batch)
-    result = np.zeros((count, m, width), np.float32)
-    result.reshape(*batch, m, width)[..., :n] = c
-
-    formats = get_format(instruction.a), get_format(instruction.b), get_format(instruction.output)
-    i32, output = np.int32, formats[2]
-    kept, floor = _kept_and_floor(row, output)
-    limit = np.float32(np.inf if output.name == "binary32" else 2.0 ** (output.emax + 1))
-    apart = not _are_values(x, y, formats[:2])
-    to_nearest = output.name != "binary32"
-    plain = not (apart or to_nearest or _has_tiny(c, narrow.PLAIN))
-    kernel = narrow.narrow_mma[row.block, int(apart), int(to_nearest), int(plain)]
-    fields = [(i32(f.storage_shift), i32(f.exponent_bits), i32(f.fraction_bits), i32(f.max_finite_code))
-              for f in formats[:2]]  # fmt: skip
-    arguments = (
-        *fields,
-        (i32(row.fraction_bits), i32(floor), i32(output.emin), i32(kept), i32(output.emin - kept), limit),
-        (i32(output.fraction_bits), i32(output.emin - output.fraction_bits), limit),
-        row.late_c, instruction.k, used,
-    )  # fmt: skip
-
-    chunk = used if chunk is None else chunk
-    codes = [x.reshape(-1).view(formats[0].code_dtype), y.reshape(-1).view(formats[1].code_dtype)]
-    shape = m, depth, width
-
-    across: int = -(-width // narrow.COLUMNS)
-
-    def tiles_of(height: int) -> int:
-        return int(count * -(-m // height) * across)
-
-    least = 2 * threads.worker_count() if parallel else 1
-    height = max((h for h in _HEIGHTS if tiles_of(h) >= least), default=min(_HEIGHTS))
-
-    def run(piece: tuple[int, int]) -> None:
-        scratch = narrow.scratch(row.block, height, used > chunk)
-        kernel(*codes, result.reshape(-1), shape, ia, ib, *piece, *arguments, chunk, scratch)
-
-    tiles = tiles_of(height)
-    work = min(m, height) * min(width, narrow.COLUMNS) * used
-    for _ in threads.in_order(run, threads.split(tiles, _NARROW_GRAIN // work + 1 if parallel else tiles)):
-        pass
-    return np.ascontiguousarray(result.reshape(*batch, m, width)[..., :n])
-
-
 def _floating(
     a: npt.NDArray[Any],
     b: npt.NDArray[Any],
@@ -477,11 +322,11 @@ def _floating(
     kernels = compiled.load("kernels")
 
     m, n = a.shape[-2], b.shape[-1]
-    used, double = _up(a.shape[-1], instruction.k), instruction.output == "binary64"
-    depth, width = _up(used, LANES), _up(n, LANES)
-    x, ia = _flatten(a, batch, m, used if double else depth)
-    y, ib = _flatten(b, batch, used if double else depth, width)
-    z, ic = _flatten(c, batch, m, width)
+    used, double = up(a.shape[-1], instruction.k), instruction.output == "binary64"
+    depth, width = up(used, LANES), up(n, LANES)
+    x, ia = flatten(a, batch, m, used if double else depth)
+    y, ib = flatten(b, batch, used if double else depth, width)
+    z, ic = flatten(c, batch, m, width)
     count = math.prod(batch)
     pieces, work = count, m * width * used
     if double:
@@ -511,14 +356,6 @@ def _floating(
     return np.ascontiguousarray(single.view(np.float32)[:, :, :n].astype(dtype, copy=False))
 
 
-def _kept_and_floor(row: AlignedSum, output: Format) -> tuple[int, int]:
-    """The fraction bits that a result keeps, and the least common exponent of a block."""
-    kept = output.fraction_bits
-    if row.output_fraction_bits is not None:
-        kept = min(kept, row.output_fraction_bits)
-    return kept, _NO_FLOOR if row.exponent_floor is None else row.exponent_floor
-
-
 def wide_kernel(instruction: Instruction, used: int) -> tuple[Any, tuple[Any, ...]]:
     """The kernel of an aligned sum, or of a chain of narrow formats, and its parameters; ``used``: K, a multiple of k."""
     i32 = np.int32
@@ -539,7 +376,7 @@ def wide_kernel(instruction: Instruction, used: int) -> tuple[Any, tuple[Any, ..
             (row.flush_inputs, row.flush_outputs),
             (i32(_NANS[row.nan_rule]), row.nan_rule == "x86"),
         )  # fmt: skip
-    kept, floor = _kept_and_floor(row, output)
+    kept, floor = kept_and_floor(row, output)
     most = [
         (2 - 2.0**-bits) * 2.0**output.emax if row.saturate else np.inf
         for bits in (kept, output.fraction_bits)

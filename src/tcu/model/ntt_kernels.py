@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from tcu.model.kernels import _compiled
+from tcu.model.jit import jit
 
 __all__ = ["carry", "fill_roots", "multiply", "reorder", "to_digits", "transform", "transform_back"]
 
@@ -72,7 +72,7 @@ def _below(x):
     return x - _P if x >= _P else x
 
 
-@_compiled
+@jit
 def fill_roots(roots, steps):
     """At h + j the j-th power of a primitive 2h-th root, for h = 1, 2, 4, ...; ``steps``: that root for each h."""
     half, level = 1, 0
@@ -84,7 +84,7 @@ def fill_roots(roots, steps):
         half, level = 2 * half, level + 1
 
 
-@_compiled
+@jit
 def transform(x, roots):
     """Rows of (batch, n), below p, in place; results come with their numbers' bits reversed."""
     n = x.shape[1]
@@ -100,7 +100,7 @@ def transform(x, roots):
             half >>= 1
 
 
-@_compiled
+@jit
 def transform_back(x, roots, factor):
     """Undoes it, of the same order, with the roots' inverses; all numbers times the factor."""
     n = x.shape[1]
@@ -118,7 +118,7 @@ def transform_back(x, roots, factor):
             line[i] = _below(_times(line[i], factor))
 
 
-@_compiled
+@jit
 def reorder(x):
     """Rows whose places trade with those of reversed bits; every number below p."""
     n = x.shape[1]
@@ -137,7 +137,7 @@ def reorder(x):
             other |= bit
 
 
-@_compiled
+@jit
 def multiply(x, y):
     """x times y, number by number, in place."""
     for row in range(x.shape[0]):
@@ -145,7 +145,7 @@ def multiply(x, y):
             x[row, i] = _below(_times(x[row, i], y[row, i]))
 
 
-@_compiled
+@jit
 def to_digits(halves, x):
     """Rows of digits of 16 bits as numbers, with zeros behind them."""
     for row in range(x.shape[0]):
@@ -155,7 +155,7 @@ def to_digits(halves, x):
             x[row, i] = _ZERO
 
 
-@_compiled
+@jit
 def carry(x, halves):
     """Rows of sums of products of digits as digits of 16 bits: a sum is below 2^63, and what is carried below 2^48."""
     for row in range(halves.shape[0]):

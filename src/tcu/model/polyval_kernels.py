@@ -4,21 +4,18 @@
 
 from __future__ import annotations
 
-import zlib
-from pathlib import Path
-
 import numba
 import numpy as np
 
 from tcu.model import elementary
 from tcu.model.elementary import fma
-from tcu.model.kernels import _compiled
+from tcu.model.jit import fingerprint, jit
 from tcu.plan import polyval as plan
 from tcu.plan.polyval import BLOCK, COLUMNS, ROWS
 
 __all__ = ["blocked", "one_chain", "two_chains"]
 
-_FINGERPRINT = zlib.crc32(b"".join(Path(each.__file__).read_bytes() for each in (elementary, plan)))
+_FINGERPRINT = fingerprint(elementary, plan)
 _POINTS = 64
 """Points whose powers and sums stay in a core's nearest cache; they fill its vectors."""
 _AT_ONCE = 4
@@ -37,7 +34,7 @@ def finish(a, n, x, out):
 
 
 def _build_one_chain(fingerprint):
-    @_compiled
+    @jit
     def one_chain(a, n, x, out):
         """out = the value at x of a[0] + a[1]·x + ..., n of one format; a has zeros behind them, up to a multiple of 4."""
         fingerprint  # noqa: B018
@@ -54,7 +51,7 @@ def _build_one_chain(fingerprint):
 
 
 def _build_two_chains(fingerprint):
-    @_compiled
+    @jit
     def two_chains(a, n, x, out):
         """The same by Horner's rule in x², for odd and for even powers."""
         fingerprint  # noqa: B018
@@ -76,7 +73,7 @@ def _build_two_chains(fingerprint):
 
 
 def _build_blocked(fingerprint):
-    @_compiled
+    @jit
     def blocked(a, n, x, out):
         """The same of n coefficients in blocks; a has zeros behind them, up to a multiple of BLOCK."""
         fingerprint  # noqa: B018

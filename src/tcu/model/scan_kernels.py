@@ -8,15 +8,12 @@ decoded, scanned in place, rounded on the way out.
 
 from __future__ import annotations
 
-import zlib
-from pathlib import Path
-
 import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
 from tcu.model import lanes, vectors
-from tcu.model.kernels import _compiled
+from tcu.model.jit import fingerprint, jit
 from tcu.plan import scan as plan
 
 __all__ = ["LEVELS", "scan_segments", "total_of_piece"]
@@ -30,7 +27,7 @@ _BATCH = 2048
 """Numbers in the buffer: 16 KiB; several runs of the widest group."""
 
 # As in tcu.model.kernels: the disk cache must see that another file has changed.
-_FINGERPRINT = zlib.crc32(b"".join(Path(m.__file__).read_bytes() for m in (vectors, lanes, plan)))
+_FINGERPRINT = fingerprint(vectors, lanes, plan)
 
 
 @njit(nogil=True)
@@ -213,7 +210,7 @@ def _build_scan_segments(group, fingerprint):
     """
     group_of = (0,) * group
 
-    @_compiled
+    @jit
     def scan_segments(x, half, offsets, exclusive, reverse, carry, rounding, nan, out):
         """Scan every segment of x into out, and return the total of the last if that is a full piece.
 
@@ -250,7 +247,7 @@ scan_segments = {group: _build_scan_segments(group, _FINGERPRINT) for group in (
 
 
 def _build_total_of_piece(fingerprint):
-    @_compiled
+    @jit
     def total_of_piece(x, half, group, reverse):
         """The total that scan_segments returns for a full piece, without the prefixes."""
         fingerprint  # noqa: B018

@@ -8,21 +8,18 @@ of words, high · 2^32 + low (of binary64 twice two): those of a row's parts add
 
 from __future__ import annotations
 
-import zlib
-from pathlib import Path
-
 import numpy as np
 from numba import njit
 
 from tcu.model import elementary
 from tcu.model.elementary import fma, nearest
-from tcu.model.kernels import _compiled
+from tcu.model.jit import fingerprint, jit
 from tcu.plan import whole_sums as plan
 from tcu.plan.whole_sums import SCALE64
 
 __all__ = ["PIECE", "of_two", "totals", "totals64", "whole_sums", "whole_sums64"]
 
-_FINGERPRINT = zlib.crc32(b"".join(Path(each.__file__).read_bytes() for each in (elementary, plan)))
+_FINGERPRINT = fingerprint(elementary, plan)
 PIECE = 1 << 18
 """Terms whose sum stays in a word; then it goes into two."""
 _HALF, _MINUS, _UP = 2.0 ** -(SCALE64 // 2), -(2.0 ** (SCALE64 // 2)), 2.0 ** (SCALE64 // 2)
@@ -42,7 +39,7 @@ def of_two(term):
 
 
 def _build_whole_sums(fingerprint):
-    @_compiled
+    @jit
     def whole_sums(terms, words):
         """Of rows of binary32."""
         fingerprint  # noqa: B018
@@ -60,7 +57,7 @@ def _build_whole_sums(fingerprint):
 
 
 def _build_whole_sums64(fingerprint):
-    @_compiled
+    @jit
     def whole_sums64(terms, words):
         """Of rows of binary64."""
         fingerprint  # noqa: B018
@@ -83,7 +80,7 @@ def _build_whole_sums64(fingerprint):
 
 
 def _build_totals(fingerprint):
-    @_compiled
+    @jit
     def totals(words, out):
         """The sums in binary64, from their words or from sums of several parts' words."""
         fingerprint  # noqa: B018
@@ -94,7 +91,7 @@ def _build_totals(fingerprint):
 
 
 def _build_totals64(fingerprint):
-    @_compiled
+    @jit
     def totals64(words, out):
         """Of rows of binary64."""
         fingerprint  # noqa: B018
