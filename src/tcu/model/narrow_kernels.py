@@ -38,6 +38,8 @@ __all__ = ["BLOCKS", "COLUMNS", "DEPTH", "LANES", "PLAIN", "narrow_mma", "scratc
 
 ROWS, COLUMNS, DEPTH = 64, 128, 64
 """Of the result, and the piece of K whose operands are decoded at once: what L1 holds of 16 columns, L2 of all."""
+STRIPS = DEPTH // LANES
+"""Of a row or column that is decoded at once: inf and NaN are looked for in each."""
 BLOCKS = (4, 8, 16, 32)
 _PART = 16
 """Products that are added up in 32 bits."""
@@ -76,7 +78,7 @@ def _scratch(depth, height, chunks):
         *(line(size, np.float32) for size in floats),
         pairs.view(np.int16), pairs, line(DEPTH * COLUMNS // 2),
         line(ROWS * LANES), line(parts * ROWS * LANES),
-        np.zeros((height // TOGETHER, DEPTH // LANES), np.bool_), np.zeros((COLUMNS // LANES, DEPTH // LANES), np.bool_),
+        np.zeros(height // TOGETHER * STRIPS, np.bool_), np.zeros(COLUMNS // LANES * STRIPS, np.bool_),
         line(ROWS // TOGETHER + 1),
     )  # fmt: skip
 
@@ -132,14 +134,14 @@ def _build(depth, apart, to_nearest, plain, fingerprint):
                 row_special[:] = False
                 for i in range(rows):
                     for k in range(0, count, LANES):
-                        row_special[i // TOGETHER, k // LANES] |= decode(
+                        row_special[i // TOGETHER * STRIPS + k // LANES] |= decode(
                             a, (ia[t] * M + i0 + i) * K + k0 + k, in_a, apart,
                             xs, x_exponents, i * DEPTH + k, 0,
                         )  # fmt: skip
                 column_special[:] = False
                 for k in range(count):
                     for j in range(panels):
-                        column_special[j, k // LANES] |= decode(
+                        column_special[j * STRIPS + k // LANES] |= decode(
                             b, (ib[t] * K + k0 + k) * N + j0 + j * LANES, in_b, apart,
                             ys, yp, (j * DEPTH + k) * LANES, k & 1,
                         )  # fmt: skip
@@ -147,8 +149,11 @@ def _build(depth, apart, to_nearest, plain, fingerprint):
                     for i1 in range(0, rows, ROWS):
                         first = (j * height + i1) * LANES
                         sums = state[first : first + ROWS * LANES]
-                        special = row_special[i1 // TOGETHER : (i1 + ROWS) // TOGETHER]
-                        has_special = column_special[j].any() or special.any()
+                        has_special = False
+                        for r in range(j * STRIPS, (j + 1) * STRIPS):
+                            has_special |= column_special[r]
+                        for r in range(i1 // TOGETHER * STRIPS, (i1 + ROWS) // TOGETHER * STRIPS):
+                            has_special |= row_special[r]
                         count_live = 0
                         for i in range(0, min(ROWS, rows - i1), TOGETHER):
                             starts[count_live] = i
@@ -156,16 +161,19 @@ def _build(depth, apart, to_nearest, plain, fingerprint):
                         live = starts[:count_live]
                         for s0 in range(0, count, k_step):
                             if late_c:
-                                early[:] = sums
+                                for i in range(ROWS):
+                                    copy(sums, i * LANES, early, i * LANES)
                                 sums[:] = np.float32(0)
                             for p0 in range(s0, s0 + k_step, depth):
                                 left, right = i1 * DEPTH + p0, j * DEPTH * LANES + p0 * LANES
                                 if has_special:
                                     k, last = p0 // LANES, (p0 + depth - 1) // LANES
-                                    of_columns = column_special[j, k] or column_special[j, last]
+                                    of_columns = (
+                                        column_special[j * STRIPS + k] or column_special[j * STRIPS + last]
+                                    )
                                     for i in live:
-                                        r = i // TOGETHER
-                                        if of_columns or special[r, k] or special[r, last]:
+                                        r = (i1 + i) // TOGETHER * STRIPS
+                                        if of_columns or row_special[r + k] or row_special[r + last]:
                                             x = left + i * DEPTH
                                             mark(depth, xs, x, DEPTH, ys, right, sums, i * LANES)
                                 for i in live:

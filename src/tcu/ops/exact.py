@@ -230,8 +230,9 @@ class ExactBins:
         """What was added so far, in units of 2^-1074."""
         fmt = self._format
         integer = 0
-        halves = self._wide.sum(axis=0)
-        for field in np.flatnonzero(halves.any(axis=1)).tolist():
+        # Reductions over these axes would take half of the time of a sum of 1,000 numbers.
+        halves = self._wide[0] + self._wide[1]
+        for field in np.flatnonzero(halves[:, 0] | halves[:, 1]).tolist():
             if fmt.bits < 64 or field < self._fields - 1:  # else counts of inf and NaN
                 low, high = halves[field].tolist()
                 integer += (low + (high << 26)) << (max(field, 1) - 1)
