@@ -46,7 +46,7 @@ from tcu.plan import (
     make_dot_plan,
     make_plan,
 )
-from tcu.probes import Revealed, predict
+from tcu.probes import Revealed, predict, unit_arithmetic
 from tcu.probes.black_box import black_box
 from tcu.probes.special_inputs import special_inputs
 from tcu.probes.sum_inputs import decisive_rows, rows_of
@@ -373,6 +373,50 @@ def test_a_chain_of_one_instruction_of_avx512_is_told_from_fmas_that_do_not_flus
     ]  # fmt: skip
 
 
+def of_amx(a: Any, b: Any) -> Any:
+    return tcu.mma(a, b, unit="AMX", instruction="tdpbf16ps")
+
+
+@pytest.mark.parametrize(("k", "zero"), [(16, "last"), (32, "last"), (64, "begin"), (256, "begin")])
+def test_products_by_amx_are_chains_of_even_and_odd_products_and_their_sums(k: int, zero: str) -> None:
+    """Every chain begins from +0, and the sums of chains are added to +0, which shows where all of them underflow."""
+    found = tcu.reveal(of_amx, kind="matmul", shape=(4, 5, k), dtype="bfloat16", seed=0)
+    step = reproduced(found)
+    assert {node.operation for node in step.nodes} == {
+        FusedProducts("binary32", True), Additions("binary32", True),
+    }  # fmt: skip
+    assert step.zero == zero
+    chains = [node.inputs for node in step.nodes if isinstance(node.operation, FusedProducts)]
+    assert sorted(chains) == sorted(
+        tuple(range(first + odd, min(first + 32, k), 2)) for first in range(0, k, 32) for odd in (0, 1)
+    )
+
+
+def test_a_function_that_is_almost_a_chain_of_fmas_is_refused_without_a_search_of_all_units(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That took minutes for 40 products, and longer for more."""
+    tried: list[int] = []
+    wanted = unit_arithmetic._searched
+
+    def searched(way: Any, *arguments: Any) -> Any:
+        tried.append(way.block)
+        return wanted(way, *arguments)
+
+    monkeypatch.setattr(unit_arithmetic, "_searched", searched)
+
+    def other_at_one_exponent(a: Any, b: Any) -> Any:
+        result = of_amx(a, b)
+        bits = result.view(np.uint32).copy()
+        bits[np.frexp(result)[1] == 3] ^= 1
+        return bits.view(np.float32)
+
+    found = tcu.reveal(other_at_one_exponent, kind="matmul", shape=(4, 4, 64), dtype="bfloat16", seed=0)
+    assert found.verdict == "outside"
+    assert found.counterexample is not None
+    assert 1 not in tried
+
+
 CHAIN_WITHOUT_FLUSHES = Unit(
     "no flushes", "-", "-", "-", (replace(FLUSHING, arithmetic=FusedChain(order=(1, 0))),)
 )
@@ -529,7 +573,8 @@ def test_a_sum_that_changes_now_and_then_is_no_fixed_tree(often: int, seed: int)
 
 
 def saturated(a: Any, b: Any) -> Any:
-    return np.clip(a.astype(np.float32) @ b.astype(np.float32), -65504, 65504).astype(np.float16)
+    with np.errstate(invalid="ignore"):  # which some BLAS flags for what it pads with
+        return np.clip(a.astype(np.float32) @ b.astype(np.float32), -65504, 65504).astype(np.float16)
 
 
 def test_a_sum_that_leaves_out_nan_is_reproduced_but_for_that() -> None:

@@ -108,13 +108,13 @@ class _Evaluation:
         with np.errstate(all="ignore"):
             for operation, numbers in self.step.together():
                 inputs = np.array([self.step.nodes[number].inputs for number in numbers]).T
-                self.nodes[numbers] = self._evaluated(operation, inputs)
+                self.nodes[numbers] = self._evaluated(operation, inputs, np.array(numbers) + self.step.leaves)
             roots = np.array(self.step.roots)
             found = np.empty((roots.size, *self.shape))
             for which in (roots < self.step.leaves, roots >= self.step.leaves):
                 if which.any():
                     found[which] = self._values(roots[which])
-            return found + 0.0 if self.step.zero == "last" else found
+            return found + 0.0 if self.step.zero in ("last", "both") else found
 
     def _values(self, which: npt.NDArray[np.int64], fmt: Format | None = None) -> Values:
         """Values, all of leaves or all of nodes, rounded to a format if there is one."""
@@ -128,7 +128,7 @@ class _Evaluation:
         return found + found.dtype.type(0) if self._begins(which) else found
 
     def _begins(self, which: npt.NDArray[np.int64]) -> bool:
-        return self.step.zero == "first" and bool(which[0] < self.step.leaves)
+        return self.step.begins_from_zero and bool(which[0] < self.step.leaves)
 
     def _products(self, which: npt.NDArray[np.int64], fmt: Format | None) -> Values:
         assert self.y is not None
@@ -137,13 +137,18 @@ class _Evaluation:
         if fmt is not None and self.step.product is not None:
             found = rounded(found, get_format(self.step.product)).astype(np.float64)
         found = found if fmt is None else rounded(found, fmt)
-        return found + found.dtype.type(0) if self.step.zero == "first" else found
+        return found + found.dtype.type(0) if self.step.begins_from_zero else found
 
-    def _evaluated(self, operation: TreeOperation, inputs: npt.NDArray[np.int64]) -> Values:
-        """inputs: (inputs of a node, nodes)"""
+    def _evaluated(
+        self, operation: TreeOperation, inputs: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]
+    ) -> Values:
+        """inputs: (inputs of a node, nodes); numbers: those of the nodes among all values"""
         if isinstance(operation, Additions):
             fmt = get_format(operation.format)
             total = self._values(inputs[0], fmt)
+            if self.step.zero == "begin" and (roots := np.isin(numbers, self.step.roots)).any():
+                total = total.copy()
+                total[roots] += total.dtype.type(0)
             for which in inputs[1:]:
                 total = total + self._values(which, fmt)
                 if operation.flushed:
@@ -168,7 +173,9 @@ class _Evaluation:
             chain = Instruction("mma", operand.name, operand.name, fmt.name, (1, 1, 1), operation.chain, ())
             if first[0] < self.step.leaves:  # -0 + x·y is x·y rounded
                 total, rest = (
-                    np.full((first.size, *self.shape), 0.0 if self.step.zero == "first" else -0.0, fmt.dtype),
+                    np.full(
+                        (first.size, *self.shape), 0.0 if self.step.begins_from_zero else -0.0, fmt.dtype
+                    ),
                     inputs,
                 )
             else:

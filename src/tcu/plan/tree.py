@@ -126,8 +126,9 @@ class TreeStep:
     operand_rounding: Rounding = "RNE"
     product: str | None = None
     """Format that products are rounded to before :class:`Additions` round them to their own; None: straight away."""
-    zero: Literal["kept", "first", "last"] = "kept"
-    """Where +0 is added, which is seen only where all that is added is -0: to every leaf, to every root, or nowhere."""
+    zero: Literal["kept", "first", "last", "both", "begin"] = "kept"
+    """Where +0 is added, which is seen only where all that is added is -0: to every leaf ("first"), to every root ("last"),
+    to both, to every leaf and to what the addition of a root begins with ("begin"), or nowhere."""
 
     def __post_init__(self) -> None:
         for number, node in enumerate(self.nodes, self.leaves):
@@ -146,6 +147,11 @@ class TreeStep:
     @property
     def results(self) -> int:
         return len(self.roots)
+
+    @property
+    def begins_from_zero(self) -> bool:
+        """Whether +0 is added to every leaf."""
+        return self.zero in ("first", "both", "begin")
 
     @property
     def flushes(self) -> bool:

@@ -36,6 +36,8 @@ Values = npt.NDArray[Any]
 _IEEE = ("binary64", "binary32", "binary16", "bfloat16")
 _BATCHES, _RESULTS, _NUMBERS = 12, 100, 1 << 18
 """Questions that candidates must answer: batches of so many results, or of so many numbers if those are fewer."""
+_PLAIN = 0.75
+"""Share of right answers from which IEEE additions and FMAs are what a function is made of, whatever else it does."""
 _SEEN = (16, 8)
 """Rows and columns of a product that candidates are compared on."""
 
@@ -56,12 +58,14 @@ class Questions:
         for x, y in asked:
             self.add(x, y, box(x, y))
 
-    def agree(self, step: TreeStep) -> bool:
+    def agree(self, step: TreeStep, *, but_for_signs_of_zeros: bool = False) -> bool:
         """Whether a tree is never wrong."""
         for index, (x, y, answer) in enumerate(self.known):
             with np.errstate(all="ignore"):
                 found = rounded(evaluate_tree(step, x, y), self.box.output)
             same = same_bits(found, answer)
+            if but_for_signs_of_zeros:
+                same |= (found == 0) & (answer == 0)
             if self.box.kind == "matmul":
                 same |= ~self.counts
             if not same.all():
@@ -112,12 +116,13 @@ def candidates(evidence: Evidence, shape: Shape) -> Iterator[TreeStep]:
     yield from evidence.surviving(_all_candidates(box, shape, leaves), leaves)
     if box.input.bits < 64 and shape.nodes and (box.products or not shape.is_binary):
         wide, near = evidence.of_units
-        zeros = leaves.zeros
 
         def agrees(step: TreeStep) -> bool:
-            return any(near.agree(replace(step, zero=zero)) for zero in zeros)
+            return near.agree(step, but_for_signs_of_zeros=True)
 
-        yield from evidence.surviving(unit_candidates(box, shape, leaves, wide.agree, agrees), leaves)
+        plain = evidence.general.best >= _PLAIN
+        units = unit_candidates(box, shape, leaves, wide.agree, agrees, of_plain_sums=plain)
+        yield from evidence.surviving(units, leaves)
 
 
 def exact_candidates(evidence: Evidence) -> Iterator[TreeStep]:
@@ -173,6 +178,8 @@ def _leaves(box: BlackBox) -> Leaves:
         underflow = box.lines(np.full((1, box.n), -tiny), tiny)
         if underflow[0] == 0 and np.signbit(underflow[0]):  # +0 was there before, and an FMA made it -0
             zero = ("first", "last")
+    if zero != ("kept",) and box.products:  # as AMX: every chain of FMAs from +0, and their sums onto +0
+        zero = (*zero, "both", "begin")
     if box.input.name != "binary32" or box.output.fraction_bits < 23:
         return Leaves(box.input.name, "RNE", zero)
     x = np.zeros((64, box.n))

@@ -12,7 +12,7 @@ from tcu.probes.tree_shape import Shape
 
 __all__ = ["Chooser", "Leaves", "Zero", "nodes_of", "step_of"]
 
-Zero = Literal["kept", "first", "last"]
+Zero = Literal["kept", "first", "last", "both", "begin"]
 Chooser = Callable[[int, tuple[int, ...]], tuple[TreeOperation, Sequence[int]]]
 """(number of a node, its children) → its operation, and the children in its order."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -72,9 +73,19 @@ def _given(box: BlackBox, question: Question) -> tuple[Values, Values | None]:
 
 
 def unit_candidates(
-    box: BlackBox, shape: Shape, leaves: Leaves, ordinary_agrees: Agrees, agrees: Agrees
+    box: BlackBox,
+    shape: Shape,
+    leaves: Leaves,
+    ordinary_agrees: Agrees,
+    agrees: Agrees,
+    *,
+    of_plain_sums: bool,
 ) -> Iterator[TreeStep]:
-    """Trees of blocks of the family's aligned sums: the catalogue's first, then any that agree."""
+    """Trees of blocks of the family's aligned sums: the catalogue's first, then any that agree.
+
+    of_plain_sums: answers are mostly those of IEEE operations, so blocks of a single product are not searched: each
+    is an FMA, and to try all that are no unit's took minutes.
+    """
     operands = [leaves.operand] if leaves.operand in _OPERANDS else []
     if not box.products and leaves.operand == "binary32":
         operands = ["tf32", "binary16", "bfloat16"]  # numbers that only further levels round
@@ -92,7 +103,12 @@ def unit_candidates(
         yield from _of_catalogue(way)
     seen = _seen(box, shape)
     for way in ways:
-        if not way.closing and way.likely and way.goes_on_from_full_blocks:
+        if (
+            not way.closing
+            and way.likely
+            and way.goes_on_from_full_blocks
+            and not (of_plain_sums and way.block == 1)
+        ):
             yield from _searched(way, seen, ordinary_agrees, agrees)
 
 
@@ -130,6 +146,21 @@ class _Way:
         )
 
     def step(self, row: AlignedSum) -> TreeStep:
+        made, roots = self._tree
+        blocks = {carried: Blocks(self.operand, self.output, row, carried) for carried in (False, True)}
+        nodes = tuple(
+            TreeNode(blocks[node.operation.carried], node.inputs)
+            if isinstance(node.operation, Blocks)
+            else node
+            for node in made
+        )
+        return step_of(self.box.n, self.box.products, self.leaves, nodes, roots)
+
+    @cached_property
+    def _tree(self) -> tuple[tuple[TreeNode, ...], tuple[int, ...]]:
+        """The nodes with some arithmetic, and the roots: made once for all that are tried."""
+        row = AlignedSum(self.block, 1, "RZ")
+
         def choose(number: int, _: tuple[int, ...]) -> tuple[TreeOperation, Sequence[int]]:
             role = self.roles[number]
             if role.kind == "block":
@@ -143,7 +174,7 @@ class _Way:
             again = Blocks(self.operand, self.output, row, False)
             closing = tuple(TreeNode(again, (root,)) for root in roots)
             nodes, roots = (*nodes, *closing), tuple(n + len(nodes) + place for place in range(len(roots)))
-        return step_of(n, self.box.products, self.leaves, nodes, roots)
+        return nodes, roots
 
 
 def _with_chains_of_one(shape: Shape) -> dict[Shape, bool]:
