@@ -40,7 +40,8 @@ ROOT = Path(__file__).parents[1]
 COLUMNS = "80"
 OPTIONS = doctest.ELLIPSIS
 _ANY_LENGTH = r"[^\n]*?(?:\n[^\n]*?)??"
-"""Of ``...``: the line that it makes longer may be wrapped once."""
+_SPACES = re.compile(r"(?:\\ )+")
+"""Of ``...``, and of spaces behind it or before: the line that it makes longer may be wrapped there."""
 _FENCE = re.compile(r"(?:<!-- needs: ([\w, ]+) -->\n)?^( *)```(\w+)?[^\n]*\n(.*?)^\2```", re.S | re.M)
 
 
@@ -110,8 +111,8 @@ class Session:
                         parts = line.rstrip().split("...")
                         if len(parts) > 1:  # what stands there may be longer or shorter
                             parts = [part.strip() for part in parts]
-                        words = [r"\s+".join(map(re.escape, part.split())) for part in parts]
-                        pattern = _ANY_LENGTH.join(words) if len(parts) > 1 else re.escape(line.rstrip())
+                            parts = [_SPACES.sub(r"(?:\g<0>| *\n)", re.escape(part)) for part in parts]
+                        pattern = _ANY_LENGTH.join(parts) if len(parts) > 1 else re.escape(line.rstrip())
                         found = re.compile(pattern).search(printed, at)
                         assert found, f"{self.name}: $ {command} does not print {line!r} there:\n{printed}"
                         at = found.end()

@@ -71,6 +71,7 @@ def test_every_kind_of_block_is_known() -> None:
         "```pycon\n1 + 1\n```",
         "```console\n$ tcu units\nno such unit\n```",
         "```console\n$ tcu units\nno ... unit\n```",
+        "```console\n$ tcu units\nV100 ... Arm-EBF16\n```",  # many lines apart
         "```console\n$ tcu sum nothing.npy\n```",
         "```console\n$ ls\n```",
     ],
