@@ -48,6 +48,38 @@ def test_no_more_threads_work_than_were_asked_for_and_all_of_them_do() -> None:
         assert threading.get_ident() in seen
 
 
+@pytest.mark.parametrize("workers", ["1", "2", "3", "16"])
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 100])
+def test_each_piece_is_done_once_in_no_set_order(
+    count: int, workers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCU_NUM_THREADS", workers)
+    done: list[int] = []
+
+    def work(n: int) -> None:
+        time.sleep(0.002 * (n % 3 == 0))
+        done.append(n)
+
+    threads.each(work, (n for n in range(count)))  # a generator, which one thread at a time may ask
+    assert sorted(done) == list(range(count))
+
+
+def test_each_has_as_many_threads_as_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for workers in (1, 2, 5):
+        monkeypatch.setenv("TCU_NUM_THREADS", str(workers))
+        meeting = threading.Barrier(workers)
+        seen: set[int] = set()
+
+        def work(n: int, meeting: threading.Barrier = meeting, seen: set[int] = seen) -> None:
+            seen.add(threading.get_ident())
+            if n < meeting.parties:
+                meeting.wait(HANGS)
+
+        threads.each(work, range(50))
+        assert len(seen) == workers
+        assert threading.get_ident() in seen
+
+
 def test_few_pieces_are_in_flight() -> None:
     asked: list[int] = []
 
@@ -95,6 +127,43 @@ def test_after_a_failure_nothing_still_runs() -> None:
         got.extend(threads.in_order(work, range(100), 4))
     assert running == 0
     assert list(threads.in_order(work, range(3), 4)) == [0, 1, 2], "the threads are there for the next call"
+
+
+@pytest.mark.parametrize("failing", [0, 3, 7])
+def test_after_a_failure_in_any_thread_no_other_piece_begins(
+    failing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCU_NUM_THREADS", "4")
+    begun: list[int] = []
+    ended: list[int] = []
+
+    def work(n: int) -> None:
+        begun.append(n)
+        time.sleep(0.01)
+        ended.append(n)
+        if n == failing:
+            raise ZeroDivisionError(f"piece {n}")
+
+    with pytest.raises(ZeroDivisionError, match=f"piece {failing}"):
+        threads.each(work, range(1000))
+    assert sorted(begun) == sorted(ended), "nothing still runs"
+    assert len(begun) <= failing + 2 * 4
+    begun.clear()
+    threads.each(begun.append, range(3))
+    assert sorted(begun) == [0, 1, 2], "the threads are there for the next call"
+
+
+def test_each_within_each_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TCU_NUM_THREADS", "3")
+    done: list[tuple[int, int, int]] = []
+
+    def call(number: int) -> None:
+        threads.each(lambda n: threads.each(lambda m: done.append((number, n, m)), range(10)), range(10))
+
+    with ThreadPoolExecutor(8) as pool:  # more calls at a time than threads are kept
+        for future in [pool.submit(call, number) for number in range(8)]:
+            future.result(HANGS)
+    assert sorted(done) == [(a, b, c) for a in range(8) for b in range(10) for c in range(10)]
 
 
 def test_whoever_stops_asking_waits_for_what_runs() -> None:

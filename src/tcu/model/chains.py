@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 from tcu.model import kernels, lane_rounding, lanes
 from tcu.model import vectors as vec
 from tcu.model.jit import fingerprint, jit
-from tcu.model.kernels import RD, _decode_row, _round_units
+from tcu.model.kernels import RD, decode_row, round_units
 
 __all__ = ["chain_mma"]
 
@@ -147,7 +147,7 @@ def _store(typingctx, value, kind, nan, array, index):
 def _round(value, kind, quantum, rounds):
     rounding, emin, kept, smallest, limit = rounds
     lane_rounding.to_units(value, quantum, emin if smallest == 0.0 else _UNBOUNDED, kept)
-    _round_units(value, rounding)
+    round_units(value, rounding)
     lane_rounding.from_units(value, quantum, kind, limit, np.inf, 0.0, -0.0)
     lane_rounding.flush(value, smallest)
 
@@ -203,7 +203,7 @@ def _build_chain_mma(fingerprint):
                 i1 = min(M, i0 + rows)
                 for i in range(i0, i1):
                     at, to = (ia[t] * M + i) * K, (i - i0) * K
-                    row_special[i - i0] = _decode_row(
+                    row_special[i - i0] = decode_row(
                         a_flat, at, K, in_a[0], in_a[1], in_a[2], in_a[3], flush_in, av, ae, ak, to
                     )
                     if propagate and row_special[i - i0]:
@@ -215,7 +215,7 @@ def _build_chain_mma(fingerprint):
                     column_special = False
                     for k in range(used):
                         at = (ib[t] * K + k) * N + j
-                        column_special |= _decode_row(
+                        column_special |= decode_row(
                             b_flat,
                             at,
                             LANES,

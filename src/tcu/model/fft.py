@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tcu.model import threads
 from tcu.model.compiled import load
-from tcu.model.threads import in_order
 from tcu.plan.fft import (
     MOST_SHIFT,
     TOP,
@@ -97,8 +97,7 @@ def _pass(
         turns = column if not last else line[:0]
         kernels.scatter[work](z, result, to, step, turns, apart, high, low, shift, swapped_out, real(factor))
 
-    for _ in in_order(work_on, range(0, lines, size)):
-        pass
+    threads.each(work_on, range(0, lines, size))
     return y
 
 

@@ -22,7 +22,9 @@ import numpy as np
 from tcu.model import lane_rounding, lane_rows, lanes, vectors
 from tcu.model.jit import fingerprint, jit
 
-__all__ = ["CHAIN_ROWS", "add_chunks", "add_loads", "aligned_mma", "fma_groups", "fused_chain"]
+__all__ = [
+    "CHAIN_ROWS", "RD", "add_chunks", "add_loads", "aligned_mma", "decode_row", "fma_groups", "fused_chain", "round_units",
+]  # fmt: skip
 
 LANES = vectors.LANES
 CHAIN_ROWS, CHAIN_DEPTH = 32, 256
@@ -33,7 +35,7 @@ _FINGERPRINT = fingerprint(vectors, lanes, lane_rounding, lane_rows)
 
 
 @numba.njit(nogil=True, inline="always")
-def _decode_row(codes, start, count, shift, width, fraction, largest, flush, values, exponents, kinds, at):
+def decode_row(codes, start, count, shift, width, fraction, largest, flush, values, exponents, kinds, at):
     """Decode ``count`` codes (a multiple of 8) from ``start`` into scratch from ``at`` on."""
     value, kind = lanes.f64_register(), lanes.f64_register()
     exponent = lanes.i32_register()
@@ -49,7 +51,7 @@ def _decode_row(codes, start, count, shift, width, fraction, largest, flush, val
 
 
 @numba.njit(nogil=True, inline="always")
-def _round_units(value, rounding):
+def round_units(value, rounding):
     """Of a value in units of the last place that is kept."""
     if rounding == RZ:
         lane_rounding.round_zero(value)
@@ -113,14 +115,14 @@ def _build_aligned_mma(fingerprint):
             for i0 in range(0, M, rows):
                 i1 = min(M, i0 + rows)
                 for i in range(i0, i1):
-                    row_special[i - i0] = _decode_row(
+                    row_special[i - i0] = decode_row(
                         a_flat, (ia[t] * M + i) * K, K, in_a[0], in_a[1], in_a[2], in_a[3], flush_in,
                         av, ae, ak, (i - i0) * K,
                     )  # fmt: skip
                 for j in range(0, N, LANES):
                     column_special = False
                     for k in range(K_used):
-                        column_special |= _decode_row(
+                        column_special |= decode_row(
                             b_flat, (ib[t] * K + k) * N + j, LANES, in_b[0], in_b[1], in_b[2], in_b[3], flush_in,
                             bv, be, bk, k * LANES,
                         )  # fmt: skip
@@ -169,7 +171,7 @@ def _build_aligned_mma(fingerprint):
                                         k = k0 + order[p]
                                         lanes.add_product(kind, ak[row + k], bk, k * LANES)
                                 lane_rounding.to_units(value, quantum, emin, kept)
-                                _round_units(value, rounding)
+                                round_units(value, rounding)
                                 lane_rounding.from_units(value, quantum, kind, limit, most, smallest, zero)
                             if late_c:
                                 if flush_in:

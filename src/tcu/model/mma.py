@@ -306,8 +306,7 @@ def _blocks(
             result[t, lines] = block_products(x[ia[t], lines], y[ib[t]], z[ic[t], lines], instruction, own)
 
     grain = _BLOCK_GRAIN // (work * rows) + 1
-    for _ in threads.in_order(run, threads.split(len(bands), grain if parallel else len(bands))):
-        pass
+    threads.each(run, threads.split(len(bands), grain if parallel else len(bands)))
     return result
 
 
@@ -347,8 +346,7 @@ def _floating(
         def run(piece: tuple[int, int]) -> None:
             kernel(*codes, ia, ib, ic, *piece, *rules, single)
 
-    for _ in threads.in_order(run, threads.split(pieces, _GRAIN // work + 1 if parallel else pieces)):
-        pass
+    threads.each(run, threads.split(pieces, _GRAIN // work + 1 if parallel else pieces))
     if double:
         return np.ascontiguousarray(wide[:, :, :n])
     # Every finite binary16 result is exact in binary32, and a NaN of binary16, widened, narrows to itself.

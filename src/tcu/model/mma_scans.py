@@ -39,8 +39,7 @@ def prefixes(plan: MmaScanPlan, rows: Values, unit: Unit, exclusive: bool, rever
         with np.errstate(all="ignore"):  # a thread has its own
             local[at : at + together] = _strips(plan, numbers[at : at + together], unit)
 
-    for _ in threads.in_order(scan, range(0, len(numbers), together)):
-        pass
+    threads.each(scan, range(0, len(numbers), together))
     with np.errstate(all="ignore"):
         carry = _carries(plan, local[:, -1].reshape(count, strips), unit).reshape(-1, 1)
         if exclusive:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ _GRAIN = 1 << 21
 """Multiplications below which a second thread does not pay: they take 0.2 ms, another piece of work 0.03, a thread to wake 0.05."""
 
 
+@cache
 def is_narrow(instruction: Instruction) -> bool:
     """Whether a block's sum fits the words of :mod:`tcu.model.narrow_kernels`, which then computes it with equal bits.
 
@@ -143,8 +145,7 @@ def multiply_narrow(
 
     tiles = across * -(-m // height)
     work = min(m, height) * min(width, width_of_tiles) * used
-    for _ in threads.in_order(run, threads.split(tiles, _GRAIN // work + 1 if parallel else tiles)):
-        pass
+    threads.each(run, threads.split(tiles, _GRAIN // work + 1 if parallel else tiles))
     return np.ascontiguousarray(result.reshape(*batch, m, width)[..., :n])
 
 

@@ -44,7 +44,7 @@ BLOCKS = (4, 8, 16, 32)
 _PART = 16
 """Products that are added up in 32 bits."""
 _FINGERPRINT = fingerprint(vectors, vector_expressions, narrow_steps)
-"""See :mod:`tcu.model.kernels`."""
+"""See :mod:`tcu.model.jit`."""
 
 
 _kept = threading.local()

@@ -37,8 +37,7 @@ def values(a: npt.NDArray[Any], x: npt.NDArray[Any]) -> npt.NDArray[Any]:
         kernel(rows[row], n, points[first:last], out[row, first:last])
 
     pieces = threads.split(x.size, max(1, _GRAIN // n))
-    for _ in threads.in_order(work, [(row, piece) for row in range(count) for piece in pieces]):
-        pass
+    threads.each(work, [(row, piece) for row in range(count) for piece in pieces])
     np.copyto(out, _NAN[out.dtype], where=np.isnan(out))
     return out
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -117,9 +117,7 @@ def candidates(evidence: Evidence, shape: Shape) -> Iterator[TreeStep]:
     if box.input.bits < 64 and shape.nodes and (box.products or not shape.is_binary):
         wide, near = evidence.of_units
 
-        def agrees(step: TreeStep) -> bool:
-            return near.agree(step, but_for_signs_of_zeros=True)
-
+        agrees = partial(near.agree, but_for_signs_of_zeros=True)
         plain = evidence.general.best >= _PLAIN
         units = unit_candidates(box, shape, leaves, wide.agree, agrees, of_plain_sums=plain)
         yield from evidence.surviving(units, leaves)

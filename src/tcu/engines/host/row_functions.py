@@ -61,8 +61,7 @@ def _mapped(call: Call, elements: Elements) -> Any:
 
     together = max(1, _PIECE // max(rows.shape[-1], 1))
     pieces = (row_pieces(each, rows.ndim - 1, together) for each in (rows, places))
-    for _ in threads.in_order(work, zip(*pieces, strict=True)):
-        pass
+    threads.each(work, zip(*pieces, strict=True))
     return given_back(result, call.out)
 
 
@@ -110,8 +109,7 @@ def _of_segments(call: Call, elements: Elements, layout: Ragged) -> Any:
         for alike, together in [(np.flatnonzero(sizes == size), max(1, _PIECE // size))]
         for first in range(0, len(alike), together)
     )
-    for _ in threads.in_order(work, pieces):
-        pass
+    threads.each(work, pieces)
     return put(codes.view(target.dtype), call.out)
 
 

@@ -121,8 +121,7 @@ def _scan_segments(
         )
 
     long: list[int] = []
-    for _ in threads.in_order(work, _runs(offsets, arithmetic.piece_length(fmt), long)):
-        pass
+    threads.each(work, _runs(offsets, arithmetic.piece_length(fmt), long))
     for segment in long:  # by all cores
         start, stop = int(offsets[segment]), int(offsets[segment + 1])
         read = partial(_read_from, elements, start)
