@@ -4,7 +4,8 @@
 
 Times are of CUDA graphs of many calls (tcu/study/gpu/timing.py), the participants of a point take turns.  Operands
 that fit into the second cache rotate, so that weights come from memory.  "chain" is plan="chain", which is cuBLAS's
-order where it does not split K; "chunks" is the default.
+order where it does not split K; "chunks" is the default.  Where the package batch_invariant_ops can be imported
+(https://github.com/thinking-machines-lab/batch_invariant_ops), its product takes part: matmul_persistent, in Triton.
 
 In the same run, for each point: of rows and columns drawn at random, the bits against those of the CPU's model, and the
 share of cuBLAS's results that equal the chain's.  Then, for each format, OUTPUTS results of ordinary and of adversarial
@@ -15,6 +16,8 @@ on the CPU with small shapes; nothing is written.
 from __future__ import annotations
 
 import argparse
+import importlib
+import importlib.util
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -38,7 +41,7 @@ AWKWARD = ((4097, 4099, 4111), (1000, 3000, 999))
 CASES: dict[str, tuple[tuple[int, int, int], ...]] = {
     "float16": (*SQUARE, *WIDE, *FEW_ROWS, *TALL, *AWKWARD),
     "bfloat16": (*SQUARE, *WIDE, *FEW_ROWS, *AWKWARD),
-    "float8_e4m3fn": (*SQUARE, *WIDE, *FEW_ROWS[2:5]),
+    "float8_e4m3fn": (*SQUARE, *WIDE, *FEW_ROWS),
     "float32": SQUARE[:1] + WIDE,
     "int8": SQUARE + WIDE,
     "float64": SQUARE[:1] + WIDE[:1],
@@ -52,6 +55,7 @@ OUTPUTS, LENGTH = 7_200, 300
 """Rows and columns, and K, of the comparison by format."""
 SECONDS = 0.15
 PLANS = ("chain", "chunks")
+INVARIANT = "batch_invariant_ops"
 
 Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -82,7 +86,10 @@ def peers(dtype: str, out: str, device: str) -> list[Peer]:
         return [Peer("cuBLAS", torch._int_mm)]
     if out != dtype:
         return [Peer("cuBLAS", lambda a, b: torch.mm(a, b, out_dtype=getattr(torch, out)))]
-    return [Peer("cuBLAS", torch.matmul)]
+    found = [Peer("cuBLAS", torch.matmul)]
+    if dtype in ("float16", "bfloat16") and importlib.util.find_spec(INVARIANT):
+        found.append(Peer(INVARIANT, importlib.import_module(INVARIANT).matmul_persistent))
+    return found
 
 
 def numbers(
@@ -239,7 +246,11 @@ def main() -> int:
         figures["compared"].append(compare(dtype, 64 if dry else OUTPUTS, device, unit))
         print(figures["compared"][-1], flush=True)
     if not dry:
-        print(record.save("gpu-matmul", figures, {"torch": torch.__version__}))
+        installed = [
+            torch,
+            *([importlib.import_module(INVARIANT)] if importlib.util.find_spec(INVARIANT) else []),
+        ]
+        print(record.save("gpu-matmul", figures, {each.__name__: each.__version__ for each in installed}))
     wrong = sum(
         not one.get("right", True) for row in figures["points"] for one in row["participants"].values()
     )

@@ -596,7 +596,7 @@ def product_rates(found: dict[str, Document]) -> Iterator[str]:
     figures = document["figures"]
     yield from (origin("gpu-matmul", document), "")
     yield from (
-        "TFLOP/s of `tcu.matmul`, in brackets over cuBLAS's fastest in the same run; below one, cuBLAS is faster. "
+        "TFLOP/s of `tcu.matmul`, in brackets over the fastest peer in the same run; below one, the peer is faster. "
         '"Equal" is the share of cuBLAS\'s results that have the bits of one chain.', "",
     )  # fmt: skip
     rows = []
@@ -609,12 +609,14 @@ def product_rates(found: dict[str, Document]) -> Iterator[str]:
             for who in ("tcu, chain", "tcu, chunks")
         ]  # fmt: skip
         rest = "; ".join(f"{row['tflop_per_s']:,.0f}, {who}" for who, row in theirs.items())
-        equal = max((row["equal_to_chain"] for row in theirs.values()), default=None)
+        equal = max(
+            (row["equal_to_chain"] for who, row in theirs.items() if who.startswith("cuBLAS")), default=None
+        )
         shape = " × ".join(f"{length:,}" for length in point["shape"])
         rows.append((
             f"{point['dtype']}→{point['result']}", shape, *own, rest or "–", "–" if equal is None else f"{equal:.4f}"
         ))  # fmt: skip
-    head = ("numbers → results", "M × N × K", "one chain", "chunks (the default)", "cuBLAS", "equal")
+    head = ("numbers → results", "M × N × K", "one chain", "chunks (the default)", "peers", "equal")
     yield from (*table(head, rows), "")
     told = [(row["dtype"], f"{row['outputs']:,}", f"{row['different']:,}") for row in figures["compared"]]
     yield from ("Results of ordinary and adversarial numbers, both plans, against the model's bits:", "")
