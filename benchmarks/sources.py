@@ -51,7 +51,7 @@ MEASURED = {
     "gpu-fft": kernels_of("fft"),
     "gpu-polynomials": kernels_of("polyval"),
     "gpu-integers": kernels_of("limbs", "ntt", "modular_powers"),
-    "gpu-row-functions": kernels_of("exponentials", "norms", "cross_entropy", "moments"),
+    "gpu-row-functions": kernels_of("exponentials", "norms", "row_gradients", "cross_entropy", "moments"),
     "gpu-distributed": kernels_of("sums", "merge"),
     "gpu-decoder": (GPU,),
     "gpu-machine": (GPU, "algorithms"),

@@ -68,6 +68,8 @@ static float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
 static double __ll2double_rn(long long x) { return static_cast<double>(x); }
 static double __dadd_rn(double x, double y) { return x + y; }
 static double __dsub_rn(double x, double y) { return x - y; }
+static float __fdiv_rn(float x, float y) { return x / y; }
+static float __fsqrt_rn(float x) { return std::sqrt(x); }
 static double __ddiv_rn(double x, double y) { return x / y; }
 static double __dsqrt_rn(double x) { return std::sqrt(x); }
 static double __fma_rn(double x, double y, double z) { return std::fma(x, y, z); }

@@ -246,3 +246,70 @@ def test_cross_entropy(torch) -> None:
             check_losses(torch, x, target, options)
     classes[7] = 1003
     assert tcu.cross_entropy(there, classes, reduction="none").isnan().nonzero().tolist() == [[7]]
+
+
+def gradient(torch, name, x, given, axis, weights):
+    """The gradients of x and of the weights, where there are some."""
+    x = x.detach().requires_grad_()
+    weights = {key: each.detach().to(x.device).requires_grad_() for key, each in weights.items()}
+    found = getattr(tcu, name)(x, axis, **weights)
+    return torch.autograd.grad(found, [x, *weights.values()], given.to(found.device, found.dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize(
+    ("name", "weighted"),
+    [
+        ("softmax", ()), ("log_softmax", ()), ("rms_norm", ()), ("rms_norm", ("weight",)), ("layer_norm", ()),
+        ("layer_norm", ("weight", "bias")), ("normalize", ()),
+    ],
+)  # fmt: skip
+def test_gradients_have_the_bits_of_the_cpu(torch, name, weighted, dtype) -> None:
+    """In one launch; rows of a warp, of a block, of several chunks, and longer than it takes; columns, gaps, any alignment."""
+    generator = torch.Generator().manual_seed(7)
+    kind = getattr(torch, dtype)
+    layouts = [
+        (shape, axis, lambda x: x)
+        for shape, axis in [
+            ((5, 1), -1),
+            ((9, 3), -1),
+            ((70, 300), -1),
+            ((130, 33), 0),
+            ((3, 50, 7), 1),
+            ((5, 1000), -1),
+        ]
+    ]
+    layouts += [((4, n), -1, lambda x: x) for n in (1027, 4096, 8192, 20_000, 50_257, 262_144, 262_145)]
+    layouts += [((40, 130), -1, lambda x: x[3:, 1:129]), ((40, 66), -1, lambda x: x[::2, 2:])]
+    for shape, axis, cut in layouts:
+        x, given = (torch.randn(shape, generator=generator).to(kind) for _ in range(2))
+        n = cut(x).shape[axis]
+        weights = {key: torch.randn(n, generator=generator) for key in weighted}
+        on_gpu = gradient(torch, name, cut(x.cuda()), cut(given.cuda()), axis, weights)
+        on_cpu = gradient(torch, name, cut(x), cut(given), axis, weights)
+        for mine, theirs in zip(on_gpu, on_cpu, strict=True):
+            same(mine.cpu().float().numpy(), theirs.float().numpy(), name, shape, axis)
+
+
+def test_many_gradients(torch) -> None:
+    """10^7 of bfloat16 for each function; an exact CPU takes its time for more."""
+    x = torch.randn(10_000, 1000, device="cuda").bfloat16()
+    given = torch.randn_like(x)
+    for name in ("softmax", "log_softmax", "rms_norm", "layer_norm", "normalize"):
+        mine = gradient(torch, name, x, given, -1, {})[0]
+        theirs = gradient(torch, name, x.cpu(), given.cpu(), -1, {})[0]
+        assert torch.equal(mine.cpu(), theirs), name
+
+
+def test_losses_of_columns_outlive_the_copy_that_their_rows_are_read_from(torch) -> None:
+    x = torch.randn(1500, 4000, device="cuda")
+    target = torch.randint(1500, (4000,), device="cuda")
+
+    def both(x, axis):
+        x = x.detach().requires_grad_()
+        losses = tcu.cross_entropy(x, target, axis=axis)
+        return losses.detach(), torch.autograd.grad(losses.sum(), x)[0]
+
+    by_columns, by_rows = both(x, 0), both(x.t().contiguous(), 1)
+    assert torch.equal(by_columns[0], by_rows[0])
+    assert torch.equal(by_columns[1], by_rows[1].t())

@@ -373,7 +373,6 @@ WITHOUT_COMMIT = {
     "file-rate.json",
     "gpu-distributed-2.json",
     "gpu-grouped.json",
-    "gpu-libraries.json",
     "gpu-machine.json",
     "gpu-segments-rowscans.json",
     "gpu-segments-scans.json",

@@ -15,3 +15,4 @@ from tcu.engines.cuda.matmul import multiply_segments as multiply_segments
 from tcu.engines.cuda.matmul import vector_factor as vector_factor
 from tcu.engines.cuda.mma import mma as mma
 from tcu.engines.cuda.polyval import polyval as polyval
+from tcu.engines.cuda.row_gradients import row_gradient as row_gradient

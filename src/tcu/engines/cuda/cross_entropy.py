@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from tcu.engines.cuda.rows import ALIGNMENT, laid_out
+from tcu.engines.cuda.rows import rows_along
 from tcu.engines.cuda.sums import home_of
 from tcu.formats.format import Format
 from tcu.gpu.cross_entropy import cross_entropy_recipe, gradient_recipe
 from tcu.gpu.device import current, find_gpu
 from tcu.gpu.launch import Launch
 from tcu.gpu.rows_in_registers import Rows
-from tcu.model.elements import summable
 from tcu.plan.losses import Weights
 
 __all__ = ["cross_entropy", "cross_entropy_gradient"]
@@ -27,14 +25,14 @@ def cross_entropy(x: Any, target: Any, axis: int, weights: Weights) -> tuple[Any
     library, ordinal = home_of((x,))
     with current(ordinal):
         stream = library.current_stream(ordinal)
-        address, rows, element = _rows(library, x, axis, stream)
+        view, rows, element = rows_along(library, x, axis, stream)
         shape, work = tuple(target.shape), np.dtype(np.float64 if element.bits == 64 else np.float32)
         classes = _line(target)
         losses, out = library.empty(x, shape, work, ordinal)
         parts, beside = library.empty(x, (*shape, 3), work, ordinal)
         if rows.count:
             launch = _losses(rows, element, weights, ordinal)
-            launch.start(address, classes.data_ptr(), out, stream, beside)
+            launch.start(view.address, classes.data_ptr(), out, stream, beside)
         return losses, parts
 
 
@@ -43,31 +41,15 @@ def cross_entropy_gradient(given: Any, x: Any, target: Any, parts: Any, axis: in
     library, ordinal = home_of((x,))
     with current(ordinal):
         stream = library.current_stream(ordinal)
-        address, rows, element = _rows(library, x, axis, stream)
+        view, rows, element = rows_along(library, x, axis, stream)
         classes = _line(target)
         together = sys.modules["torch"].cat([parts.detach(), given.detach().unsqueeze(-1)], -1)
         shape = (*x.shape[:axis], *x.shape[axis + 1 :], x.shape[axis])
         result, out = library.empty(x, shape, element.dtype, ordinal)
         if rows.count and rows.length:
             launch = _gradients(rows, element, weights, ordinal)
-            launch.start(address, classes.data_ptr(), out, stream, together.data_ptr())
+            launch.start(view.address, classes.data_ptr(), out, stream, together.data_ptr())
         return result.movedim(-1, axis)
-
-
-def _rows(library: Any, x: Any, axis: int, stream: int) -> tuple[int, Rows, Format]:
-    """(the address, the rows where they lie, or in a copy that has them one after another, their format)"""
-    lines = x.detach().movedim(axis, -1)
-    view = library.view("x", lines, stream)
-    kept = tuple(range(len(view.shape) - 1))
-    laid = laid_out(view, kept, (len(kept),))
-    if laid is None:
-        view = library.view("x", lines.contiguous(), stream)
-        laid = laid_out(view, kept, (len(kept),))
-        assert laid is not None
-    _, length, stride = laid
-    count = math.prod(view.shape[:-1])
-    element = summable(view.dtype, "x", "sum")
-    return view.address, Rows(count, length, stride, view.address % ALIGNMENT == 0), element
 
 
 def _line(target: Any) -> Any:

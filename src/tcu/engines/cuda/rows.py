@@ -38,7 +38,7 @@ from tcu.ops.result import result_format
 from tcu.plan import OWN_VARIANTS, SEGMENTED, Plan, make_dot_plan, make_plan
 from tcu.units import get_unit
 
-__all__ = ["ALIGNMENT", "checked_address", "laid_out", "reduce", "side_by_side"]
+__all__ = ["ALIGNMENT", "checked_address", "laid_out", "reduce", "rows_along", "side_by_side"]
 
 ALIGNMENT = 16
 
@@ -186,6 +186,25 @@ def laid_out(view: DeviceArray, kept: tuple[int, ...], axes: tuple[int, ...]) ->
     if across is None or along is None or (along[0] > 1 and along[1] != 1) or across[1] < 0:
         return None
     return across[0], along[0], across[1]
+
+
+def rows_along(library: Any, x: Any, axis: int, stream: int) -> tuple[DeviceArray, Rows, Format]:
+    """(where the rows lie, or a copy that has them one after another, how, their format), of a tensor.
+
+    The caller holds the first until its launch is on the stream: the allocator gives a copy's memory to whoever asks next.
+    """
+    lines = x.detach().movedim(axis, -1)
+    view = library.view("x", lines, stream)
+    kept = tuple(range(len(view.shape) - 1))
+    laid = laid_out(view, kept, (len(kept),))
+    if laid is None:
+        view = library.view("x", lines.contiguous(), stream)
+        laid = laid_out(view, kept, (len(kept),))
+        assert laid is not None
+    _, length, stride = laid
+    count = math.prod(view.shape[:-1])
+    element = summable(view.dtype, "x", "sum")
+    return view, Rows(count, length, stride, view.address % ALIGNMENT == 0), element
 
 
 def side_by_side(view: DeviceArray, kept: tuple[int, ...], axes: tuple[int, ...]) -> Columns | None:

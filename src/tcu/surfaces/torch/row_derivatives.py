@@ -1,6 +1,7 @@
 """The derivatives of exponentials over their sum, of the logarithms of both, and of norms of rows.
 
 What they add up along rows is added by tcu's plan of the row, so that gradients, too, have the same bits in every batch.
+Where nobody watches, as in a usual backward pass, a GPU does all of it in one launch (tcu/gpu/row_gradients.py), with the same bits.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from tcu.engines import load_cuda
 from tcu.surfaces.torch.derivative import (
+    DERIVATIVES,
     Derivative,
     keep,
     keep_axes,
@@ -24,6 +27,7 @@ from tcu.surfaces.torch.derivative import (
     with_axes,
 )
 from tcu.surfaces.torch.elementary import quotient, square_root
+from tcu.surfaces.torch.watch import in_graph, is_watched
 
 __all__ = ["OF_MAPS", "OfLogSumExp", "OfRowNorm", "OfSegmentLogSumExp", "OfSegmentSoftmax"]
 
@@ -52,8 +56,37 @@ class OfMap(Derivative):
 
     @classmethod
     def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
-        """Of symmetric Jacobians."""
-        return cls.times(ctx, gradient).to(ctx.dtype), *ctx.rest
+        found = cls.in_one_launch(ctx, gradient)
+        return (cls.transposed_times(ctx, gradient).to(ctx.dtype) if found is None else found), *ctx.rest
+
+    @classmethod
+    def transposed_times(cls, ctx: Any, given: Any) -> Any:
+        """Of symmetric Jacobians the same."""
+        return cls.times(ctx, given)
+
+    @classmethod
+    def in_one_launch(cls, ctx: Any, gradient: Any) -> Any:
+        """The gradient by one kernel; None where none serves, or somebody watches."""
+        kept = ctx.saved_tensors[0]
+        if not kept.is_cuda or in_graph() or is_watched(gradient, kept):
+            return None
+        return load_cuda().row_gradient(
+            cls.operation.finish,
+            gradient,
+            cls.for_launch(ctx, kept),
+            ctx.axis % kept.dim(),
+            cls.eps(ctx),
+            ctx.dtype,
+        )
+
+    @staticmethod
+    def for_launch(ctx: Any, kept: Any) -> Any:
+        """What the kernel takes in place of what was kept."""
+        return kept
+
+    @staticmethod
+    def eps(ctx: Any) -> float:
+        return 0.0
 
     @classmethod
     def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
@@ -73,9 +106,13 @@ class OfLogSoftmax(OfMap):
     """The softmax is computed again: the exponentials of its logarithms would be a library's."""
 
     @classmethod
-    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
-        x, given = cls.wide(ctx, gradient)
-        return (given - softmax_along(x, ctx.axis) * sum_along(given, ctx.axis)).to(ctx.dtype), *ctx.rest
+    def transposed_times(cls, ctx: Any, given: Any) -> Any:
+        x, given = cls.wide(ctx, given)
+        return given - softmax_along(x, ctx.axis) * sum_along(given, ctx.axis)
+
+    @staticmethod
+    def for_launch(ctx: Any, kept: Any) -> Any:
+        return DERIVATIVES["softmax"].record(kept, ctx.axis, torch.promote_types(kept.dtype, torch.float32))
 
     @classmethod
     def times(cls, ctx: Any, given: Any) -> Any:
@@ -94,6 +131,10 @@ class OfRowNorm(OfMap):
         super().setup_context(ctx, inputs, output)
         wide = np.float64 if torch.float64 in (inputs[0].dtype, output.dtype) else np.float32
         ctx.eps = cls.operation.eps((inputs[2], None), wide)
+
+    @staticmethod
+    def eps(ctx: Any) -> float:
+        return float(ctx.eps)
 
     @classmethod
     def times(cls, ctx: Any, given: Any) -> Any:
@@ -143,6 +184,10 @@ class OfSegmentSoftmax(OfMap):
     @classmethod
     def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         keep(ctx, inputs, output, output, inputs[1])
+
+    @classmethod
+    def in_one_launch(cls, ctx: Any, gradient: Any) -> Any:
+        return None
 
     @classmethod
     def times(cls, ctx: Any, given: Any) -> Any:

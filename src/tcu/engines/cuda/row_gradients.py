@@ -1,0 +1,45 @@
+"""Gradients of softmax, of its logarithm and of norms of rows, of tensors in a GPU's memory, in one launch."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from tcu.engines.cuda.rows import rows_along
+from tcu.engines.cuda.sums import home_of
+from tcu.formats.format import Format
+from tcu.gpu.device import current, find_gpu
+from tcu.gpu.launch import Launch
+from tcu.gpu.row_gradients import LONGEST, row_gradients_recipe
+from tcu.gpu.rows_in_registers import Rows
+from tcu.ops.result import rounding_target
+
+__all__ = ["row_gradient"]
+
+
+def row_gradient(finish: str, given: Any, kept: Any, axis: int, eps: float, dtype: Any) -> Any:
+    """Of rows along an axis that is not negative; None where no kernel serves: of binary64, of rows beyond the longest.
+
+    given: the gradients of the results; kept: what a derivative keeps; dtype: of the gradients that are wanted.
+    """
+    library, ordinal = home_of((kept, given))
+    with current(ordinal):
+        stream = library.current_stream(ordinal)
+        own, rows, of_kept = rows_along(library, kept, axis, stream)
+        theirs, beside, of_given = rows_along(library, given, axis, stream)
+        formats = of_kept, of_given, rounding_target(dtype)
+        narrow = {each.name for each in formats} - {"binary32"}
+        if not 0 < rows.length <= LONGEST or not rows.count or len(narrow) > 1 or "binary64" in narrow:
+            return None
+        shape = (*kept.shape[:axis], *kept.shape[axis + 1 :], kept.shape[axis])
+        result, out = library.empty(kept, shape, formats[2].dtype, ordinal)
+        _launch(finish, rows, beside, formats, eps, ordinal).start(own.address, theirs.address, out, stream)
+        return result.movedim(-1, axis)
+
+
+@lru_cache(maxsize=1024)
+def _launch(
+    finish: str, kept: Rows, given: Rows, formats: tuple[Format, Format, Format], eps: float, ordinal: int
+) -> Launch:  # fmt: skip
+    gpu = find_gpu(ordinal)
+    return Launch(row_gradients_recipe(finish, kept, given, formats, eps, gpu), gpu)

@@ -1,0 +1,245 @@
+// The gradients of softmax, of its logarithm and of norms of rows: tcu/surfaces/torch/row_derivatives.py says every operation, all
+// of binary32.  Sums along rows are those of tcu.sum of binary32, by its plan: threads have the numbers that the plan's threads
+// load, four neighbours at a time, and add them up in its order.
+//
+// A row has a warp, or a block of the plan, which keeps it in registers: each number is read once, and each result written once.
+// With CHUNKS it is longer than that, and read again for each sum and for the results; most of it is in the second cache then.
+//
+// The floor is memory: two numbers read and one written.  Before, PyTorch's operations went over memory 8 to 20 times.
+//
+// Compiled with ELEMENT and RESULT (types/options.cuh), and
+//   FINISH      SHARE: of softmax, where `kept` are its results; LOG_SHARE: of the logarithm, where `kept` is the softmax;
+//               UNIT, STANDARD, DIRECTION: of norms as in norms.cu, where `kept` are the numbers
+//   KEPT_WIDE, GIVEN_WIDE  1: those are of binary32; 0: of ELEMENT
+//   ROW_WARPS   of a row: 1, or those of a block of the plan
+//   TURNS       loads of a thread for a row, or for a chunk of it
+//   CHUNKS      1: rows of several chunks; 0: of one
+//   IN_FOURS     1: four neighbours are loaded and stored at once
+
+#include "device/finish/sixteen_bits.cuh"
+#include "device/load/array.cuh"
+#include "device/types/ieee.cuh"
+#include "device/warp/multi_reduce.cuh"
+#include "device/warp/tree.cuh"
+
+using namespace tcu;
+
+#define SHARE 0
+#define LOG_SHARE 1
+#define UNIT 2
+#define STANDARD 3
+#define DIRECTION 4
+
+#include "generated/row_gradients/RowGradients.inc"
+
+constexpr int TOGETHER = 4;                          // numbers of a load
+constexpr int ROWS = ROW_WARPS == 1 ? 4 : 1;         // of a block
+constexpr int THREADS = WARP * ROW_WARPS * ROWS;
+constexpr int WIDTH = warp::power_of_two(TURNS);
+
+typedef
+#if RESULT == BINARY32
+    u32
+#else
+    u16
+#endif
+        ResultCode;
+
+// Four neighbours as they lie in memory; zeros where the row has none.
+template <bool WIDE>
+struct Four {
+    static constexpr bool IS_32 = WIDE || sizeof(Code) == 4;
+    u32 words[IS_32 ? 4 : 2];
+
+    __device__ void load(const void* row, i64 at, i64 length) {
+#pragma unroll
+        for (u32& word : words) word = 0;
+        if (at >= length) return;
+        if constexpr (IS_32) {
+            const u32* const from = static_cast<const u32*>(row) + at;
+            if constexpr (IN_FOURS) {
+                const uint4 v = load::read_once(from);
+                words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
+            } else {
+#pragma unroll
+                for (int i = 0; i < TOGETHER; ++i)
+                    if (at + i < length) words[i] = __ldg(from + i);
+            }
+        } else {
+            const u16* const from = static_cast<const u16*>(row) + at;
+            if constexpr (IN_FOURS) {
+                const uint2 v = __ldg(reinterpret_cast<const uint2*>(from));
+                words[0] = v.x, words[1] = v.y;
+            } else {
+#pragma unroll
+                for (int i = 0; i < TOGETHER; ++i)
+                    if (at + i < length) words[i / 2] |= static_cast<u32>(__ldg(from + i)) << 16 * (i % 2);
+            }
+        }
+    }
+
+    __device__ float number(int i) const {
+        if constexpr (IS_32) return __uint_as_float(words[i]);
+        else return to_binary32(static_cast<Code>(words[i / 2] >> 16 * (i % 2)));
+    }
+};
+
+struct RowOfBoth {
+    const char* kept;
+    const char* given;
+    ResultCode* out;
+    i64 length, chunks;
+
+    // Where a thread's load `turn` of a chunk begins.
+    __device__ static i64 at(i64 chunk, int turn) {
+        const int lane = threadIdx.x % WARP, warp = ROW_WARPS == 1 ? 0 : threadIdx.x / WARP;
+        return (((chunk * TURNS + turn) * ROW_WARPS + warp) * WARP + lane) * TOGETHER;
+    }
+};
+
+// What a thread has of a row, or of a chunk.
+struct OwnOfBoth {
+    Four<KEPT_WIDE> kept[TURNS];
+    Four<GIVEN_WIDE> given[TURNS];
+
+    __device__ void load(const RowOfBoth& row, i64 chunk) {
+#pragma unroll
+        for (int turn = 0; turn < TURNS; ++turn) {
+            const i64 at = RowOfBoth::at(chunk, turn);
+            kept[turn].load(row.kept, at, row.length);
+            given[turn].load(row.given, at, row.length);
+        }
+    }
+};
+
+template <typename Action>
+__device__ inline void every_chunk(OwnOfBoth& own, const RowOfBoth& row, Action action) {
+#if CHUNKS
+#pragma unroll 1
+    for (i64 chunk = 0; chunk < row.chunks; ++chunk) {
+        own.load(row, chunk);
+        action(chunk);
+    }
+#else
+    action(0);
+#endif
+}
+
+__device__ inline double of_a_load(const double (&sums)[TOGETHER]) {
+    return plus(plus(sums[0], sums[2]), plus(sums[1], sums[3]));
+}
+
+// The sum of the row's terms by the plan of tcu.sum, rounded to binary32, in all threads of the row.
+template <typename Term>
+__device__ inline float sum_of_row(OwnOfBoth& own, const RowOfBoth& row, Term term) {
+    const auto number = [&](i64 at, int turn, int i) {
+        return at + i < row.length ? static_cast<double>(term(own.kept[turn].number(i), own.given[turn].number(i))) : 0.0;
+    };
+#if ROW_WARPS == 1
+    double tiles[WIDTH] = {};
+#pragma unroll
+    for (int turn = 0; turn < TURNS; ++turn) {
+        double sums[TOGETHER];
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i) sums[i] = plus(0.0, number(RowOfBoth::at(0, turn), turn, i));
+        tiles[turn] = of_a_load(sums);
+    }
+    return __double2float_rn(__shfl_sync(ALL, warp::sum_of_tiles<WIDTH, 1>(tiles), 0));
+#else
+    __shared__ double of_chunks[WARP];
+    every_chunk(own, row, [&](i64 chunk) {
+        double sums[TOGETHER] = {};
+#pragma unroll
+        for (int turn = 0; turn < TURNS; ++turn)
+#pragma unroll
+            for (int i = 0; i < TOGETHER; ++i) sums[i] = plus(sums[i], number(RowOfBoth::at(chunk, turn), turn, i));
+        const double of_chunk = warp::across_warps<ROW_WARPS>(warp::tree<WARP>(of_a_load(sums)));
+        if (threadIdx.x == 0) of_chunks[chunk] = of_chunk;
+    });
+    __syncthreads();
+    const int lane = threadIdx.x % WARP;
+    double sum = lane < row.chunks ? of_chunks[lane] : 0.0;
+    if (CHUNKS) sum = __shfl_sync(ALL, warp::tree<WARP>(sum), 0);
+    else sum = of_chunks[0];
+    __syncthreads();  // all have read it
+    return __double2float_rn(sum);
+#endif
+}
+
+template <typename Finished>
+__device__ inline void store(OwnOfBoth& own, const RowOfBoth& row, Finished finished) {
+    every_chunk(own, row, [&](i64 chunk) {
+#pragma unroll
+        for (int turn = 0; turn < TURNS; ++turn) {
+            const i64 at = RowOfBoth::at(chunk, turn);
+            float x[TOGETHER];
+#pragma unroll
+            for (int i = 0; i < TOGETHER; ++i) x[i] = finished(own.kept[turn].number(i), own.given[turn].number(i));
+            if (at >= row.length) continue;
+            u32 words[sizeof(ResultCode)];
+#if RESULT == BINARY32
+#pragma unroll
+            for (int i = 0; i < TOGETHER; ++i) words[i] = x[i] != x[i] ? 0x7fffffff : __float_as_uint(x[i]);
+            if constexpr (IN_FOURS) {
+                *reinterpret_cast<uint4*>(row.out + at) = make_uint4(words[0], words[1], words[2], words[3]);
+                continue;
+            }
+#else
+            words[0] = finish::rounded_pair(x[0], x[1]);
+            words[1] = finish::rounded_pair(x[2], x[3]);
+            if constexpr (IN_FOURS) {
+                *reinterpret_cast<uint2*>(row.out + at) = uint2{words[0], words[1]};
+                continue;
+            }
+#endif
+            constexpr int PER_WORD = 4 / sizeof(ResultCode);
+#pragma unroll
+            for (int i = 0; i < TOGETHER; ++i)
+                if (at + i < row.length)
+                    row.out[at + i] = static_cast<ResultCode>(words[i / PER_WORD] >> 16 * (i % PER_WORD));
+        }
+    });
+}
+
+__device__ inline float over(float x, float count) { return __fdiv_rn(x, count); }
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) row_gradients(const __grid_constant__ RowGradients p) {
+    const i64 number = static_cast<i64>(blockIdx.x) * ROWS + (ROWS > 1 ? threadIdx.x / WARP : 0);
+    if (number >= p.rows) return;
+    constexpr int KEPT_BYTES = KEPT_WIDE ? 4 : sizeof(Code), GIVEN_BYTES = GIVEN_WIDE ? 4 : sizeof(Code);
+    const RowOfBoth row = {
+        static_cast<const char*>(p.kept) + number * p.kept_stride * KEPT_BYTES,
+        static_cast<const char*>(p.given) + number * p.given_stride * GIVEN_BYTES,
+        static_cast<ResultCode*>(p.out) + number * p.length, p.length, p.chunks};
+    const float count = static_cast<float>(p.length), eps = static_cast<float>(p.eps);
+    OwnOfBoth own;
+    if (!CHUNKS) own.load(row, 0);
+#if FINISH == SHARE
+    const float total = sum_of_row(own, row, [](float y, float g) { return times(g, y); });
+    store(own, row, [&](float y, float g) { return times(y, minus(g, total)); });
+#elif FINISH == LOG_SHARE
+    const float total = sum_of_row(own, row, [](float, float g) { return g; });
+    store(own, row, [&](float share, float g) { return minus(g, times(share, total)); });
+#else
+    float mean_of_x = 0, mean_of_g = 0;
+#if FINISH == STANDARD
+    mean_of_x = over(sum_of_row(own, row, [](float x, float) { return x; }), count);
+    mean_of_g = over(sum_of_row(own, row, [](float, float g) { return g; }), count);
+#endif
+    const auto centred = [](float x, float mean) { return FINISH == STANDARD ? minus(x, mean) : x; };
+    const float squares = sum_of_row(own, row, [&](float x, float) {
+        const float d = centred(x, mean_of_x);
+        return times(d, d);
+    });
+    const float root = __fsqrt_rn(FINISH == DIRECTION ? squares : plus(over(squares, count), eps));
+    const float factor = __fdiv_rn(1.0f, FINISH == DIRECTION && root < eps ? eps : root);
+    float along = sum_of_row(own, row, [&](float x, float g) {
+        return times(centred(g, mean_of_g), times(centred(x, mean_of_x), factor));
+    });
+    along = FINISH == DIRECTION ? times(along, root > eps ? 1.0f : 0.0f) : over(along, count);
+    store(own, row, [&](float x, float g) {
+        const float y = times(centred(x, mean_of_x), factor);
+        return times(factor, minus(centred(g, mean_of_g), times(y, along)));
+    });
+#endif
+}

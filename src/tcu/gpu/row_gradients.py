@@ -1,0 +1,70 @@
+"""The kernel of the gradients of softmax, of its logarithm, and of norms of rows, whose sums are those of ``tcu.sum``."""
+
+from __future__ import annotations
+
+from tcu.formats.format import Format, get_format
+from tcu.gpu.device import Gpu
+from tcu.gpu.launch import OTHER, OUT, KernelChoice, Recipe, X
+from tcu.gpu.rows_in_registers import Rows
+from tcu.gpu.structs import struct
+from tcu.gpu.sums import ELEMENTS, loop_of
+from tcu.plan import make_plan
+
+__all__ = ["FINISHES", "LONGEST", "row_gradients_recipe"]
+
+FINISHES = {
+    "share": "SHARE", "log_share": "LOG_SHARE", "unit": "UNIT", "standard": "STANDARD", "direction": "DIRECTION",
+}  # fmt: skip
+"""By that of the operation."""
+_WARP, _TOGETHER = 32, 4
+LONGEST = 1 << 18
+"""Numbers of a row: the plan's chunks of 2^13 that a warp's lanes add up."""
+_REGISTERS = (48, 64, 80, 96, 128, 168)
+"""Of a thread, of which a multiprocessor has 65,536."""
+
+RowGradients = struct("RowGradients", """
+    const void* kept;
+    const void* given;
+    void* out;
+    i64 rows, length, chunks;
+    i64 kept_stride, given_stride;  // from row to row, in elements
+    double eps;
+""")  # fmt: skip
+
+
+def row_gradients_recipe(
+    finish: str, kept: Rows, given: Rows, formats: tuple[Format, Format, Format], eps: float, gpu: Gpu
+) -> Recipe:
+    """What serves as many rows as there are, of up to ``LONGEST`` numbers.
+
+    ``formats``: of what was kept, of the gradients that are given and of those that are wanted; of 16 bits there may be one,
+    the others are binary32.
+    """
+    binary32 = get_format("binary32")
+    element = next((each for each in formats if each is not binary32), binary32)
+    plan = make_plan(kept.length, binary32, gpu.unit)
+    loads, chain = loop_of(plan)
+    assert chain == 1, "one MMA after another is no sum of binary32"
+    assert set(formats) <= {element, binary32}, "of 16 bits there is one format"
+    turn = plan.block * _TOGETHER
+    chunks = -(-kept.length // (loads * turn))
+    by_warp = kept.length <= turn
+    turns = -(-kept.length // (_WARP * _TOGETHER if by_warp else turn))
+    in_fours = kept.length % _TOGETHER == 0 and all(
+        rows.aligned and (rows.count <= 1 or rows.stride % _TOGETHER == 0) for rows in (kept, given)
+    )
+    turns = loads if chunks > 1 else turns
+    threads = 4 * _WARP if by_warp else plan.block
+    words = turns * sum(4 if each is binary32 else 2 for each in formats[:2])  # of a thread
+    least = words + (6 * turns + 36 if by_warp else 2 * turns + 34)  # with fewer, some went to memory
+    registers = next(each for each in _REGISTERS if each >= least or each == _REGISTERS[-1])
+    macros = {
+        "ELEMENT": ELEMENTS[element.name], "LAYOUT": "ALIGNED", "RESULT": ELEMENTS[formats[2].name],
+        "FINISH": FINISHES[finish], "KEPT_WIDE": int(formats[0] is binary32), "GIVEN_WIDE": int(formats[1] is binary32),
+        "ROW_WARPS": 1 if by_warp else plan.block // _WARP, "TURNS": turns, "CHUNKS": int(chunks > 1),
+        "IN_FOURS": int(in_fours), "RESIDENT": max(1, 65536 // registers // threads),
+    }  # fmt: skip
+    problem = RowGradients(0, 0, 0, kept.count, kept.length, chunks, kept.stride, given.stride, eps)
+    blocks = -(-kept.count // 4) if by_warp else kept.count
+    takes = {"kept": X, "given": OTHER, "out": OUT}
+    return Recipe((KernelChoice("row_gradients", macros, blocks, threads, problem, takes),))

@@ -1,0 +1,149 @@
+"""Contract: the kernel of gradients of rows has the bits of PyTorch's operations and of tcu's sums on the CPU, without a GPU.
+
+It runs on the host as its recipe says (cuda_on_host.py): rows of a warp, of a block, and of several chunks, which are read again;
+any alignment and distance of rows, all formats of what was kept, of what is given and of what is wanted; numbers of every kind.
+No byte outside the result is written, and an error in the kernel's text is seen.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_kernels_on_host import HostGpu, Result
+
+import tcu
+from tcu.formats import format_of, get_format
+from tcu.gpu.launch import Launch
+from tcu.gpu.row_gradients import FINISHES, LONGEST, row_gradients_recipe
+from tcu.gpu.rows_in_registers import Rows
+
+torch = pytest.importorskip("torch")
+
+EPS = {"unit": 1e-3, "standard": 1e-5, "direction": 1e-2}
+finishes = pytest.mark.parametrize("finish", FINISHES)
+FORMATS = [
+    ("binary16", "binary16", "binary16"), ("bfloat16", "bfloat16", "bfloat16"), ("bfloat16", "binary32", "bfloat16"),
+    ("binary32", "bfloat16", "bfloat16"), ("binary32", "binary32", "binary16"), ("binary32", "binary32", "binary32"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch, built: Path) -> HostGpu:
+    return HostGpu(monkeypatch, built)
+
+
+def tensor(x: Any) -> Any:
+    return torch.from_numpy(x.astype(np.float32)).to(getattr(torch, x.dtype.name))
+
+
+def by_torch(finish: str, kept: Any, given: Any, wanted: Any) -> Any:
+    """By the derivatives' own formulas, operation by operation, as row_derivatives.py has them."""
+    y, g = (tensor(each).float() for each in (kept, given))
+    n = y.shape[1]
+
+    def total(x: Any) -> Any:
+        return tcu.sum(x, axis=1, keepdims=True)
+
+    def mean(x: Any) -> Any:
+        return total(x) / torch.full((), float(n))
+
+    if finish == "share":
+        found = y * (g - total(g * y))
+    elif finish == "log_share":
+        found = g - y * total(g)
+    elif finish == "direction":
+        norm = torch.from_numpy(np.sqrt(total(y.square()).numpy()))
+        over = 1 / norm.clamp(min=EPS[finish])
+        direction = y * over
+        found = over * (g - direction * (total(g * direction) * (norm > EPS[finish])))
+    else:
+        if finish == "standard":
+            y, g = y - mean(y), g - mean(g)
+        over = 1 / torch.from_numpy(np.sqrt((mean(y.square()) + EPS[finish]).numpy()))
+        normed = y * over
+        found = over * (g - normed * mean(g * normed))
+    return found.to(getattr(torch, np.dtype(wanted).name))
+
+
+def placed(x: Any, gap: int, shift: int) -> Any:
+    """(rows that lie ``gap`` numbers apart, their address), ``shift`` numbers behind a multiple of 16 bytes."""
+    count, length = x.shape
+    memory = np.zeros(count * (length + gap) + shift + 16, x.dtype)
+    begin = -memory.ctypes.data % 16 // x.itemsize + shift
+    rows = memory[begin : begin + count * (length + gap)].reshape(count, length + gap)[:, :length]
+    rows[:] = x
+    return rows, Rows(count, length, length + gap, shift * x.itemsize % 16 == 0)
+
+
+def numbers(shape: tuple[int, int], fmt: str, seed: int) -> Any:
+    x = np.random.default_rng(seed).standard_normal(shape)
+    for row, (value, step) in enumerate([(np.nan, 7), (np.inf, 5), (0, 1), (-0.0, 1), (1e-20, 1), (300, 2)]):
+        x[(row + 1) % shape[0], ::step] = value
+    with np.errstate(over="ignore"):
+        return x.astype(get_format(fmt).dtype)
+
+
+def check(host: HostGpu, finish: str, formats: tuple[str, str, str], shape: tuple[int, int], gap: int = 0, shift: int = 0) -> None:  # fmt: skip
+    kept, given = (numbers(shape, fmt, seed) for seed, fmt in enumerate(formats[:2]))
+    (x, of_x), (g, of_g) = placed(kept, gap, shift), placed(given, 0, 0)
+    target = get_format(formats[2]).dtype
+    result = Result(kept.size, target, 0)
+    eps = EPS.get(finish, 0.0)
+    wanted = by_torch(finish, kept, given, target)
+    found_formats = tuple(format_of(dtype) for dtype in (kept.dtype, given.dtype, target))
+    recipe = row_gradients_recipe(finish, of_x, of_g, found_formats, eps, host.gpu)  # type: ignore[arg-type]
+    Launch(recipe, host.gpu).start(x.ctypes.data, g.ctypes.data, result.array.ctypes.data, 0)
+    result.check()
+    found = tensor(result.array.reshape(shape)).float()
+    same = (found == wanted.float()) | (found.isnan() & wanted.isnan())
+    signs = found.isnan() | (found.signbit() == wanted.float().signbit())
+    assert bool((same & signs).all()), (finish, formats, shape, gap, shift, int((~(same & signs)).sum()))
+
+
+@pytest.mark.some(6)
+@pytest.mark.slow(2)
+@finishes
+@pytest.mark.parametrize("formats", FORMATS, ids="-".join)
+def test_gradients_have_the_bits_of_the_formulas(host: HostGpu, finish: str, formats: Any) -> None:
+    for shape, gap, shift in (
+        ((7, 1), 0, 0), ((9, 3), 2, 1), ((9, 128), 0, 0), ((9, 130), 6, 3), ((7, 515), 0, 0), ((7, 1000), 0, 0), ((7, 1024), 4, 0),
+    ):  # fmt: skip
+        check(host, finish, formats, shape, gap, shift)
+
+
+@pytest.mark.some(6)
+@pytest.mark.slow(1)
+@finishes
+@pytest.mark.parametrize("formats", FORMATS, ids="-".join)
+def test_rows_of_a_block_and_of_chunks(host: HostGpu, finish: str, formats: Any) -> None:
+    for shape, gap, shift, chunks in (
+        ((7, 1028), 0, 0, 0),
+        ((7, 3001), 1, 5, 0),
+        ((7, 8192), 0, 0, 0),
+        ((7, 17_001), 0, 0, 1),
+    ):
+        check(host, finish, formats, shape, gap, shift)
+        assert host.macros[-1]["CHUNKS"] == chunks
+
+
+def test_the_longest_rows(host: HostGpu) -> None:
+    check(host, "share", FORMATS[-1], (1, LONGEST))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"return times(y, minus(g, total));": "return times(y, minus(total, g));"},
+        {"plus(sums[1], sums[3]));": "plus(sums[1], sums[2]));"},
+        {"at + i < row.length ? static_cast": "at + i <= row.length ? static_cast"},
+    ],
+    ids=["sign", "load", "length"],
+)  # fmt: skip
+def test_an_error_in_the_text_is_seen(host: HostGpu, change: dict[str, str]) -> None:
+    host.changes["row_gradients.cu"] = change
+    finish = "standard" if "length" in next(iter(change)) else "share"
+    with pytest.raises(AssertionError):
+        check(host, finish, FORMATS[-1], (9, 515))
