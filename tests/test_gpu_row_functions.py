@@ -248,6 +248,31 @@ def test_cross_entropy(torch) -> None:
     assert tcu.cross_entropy(there, classes, reduction="none").isnan().nonzero().tolist() == [[7]]
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_weighted_norms_have_the_bits_of_the_cpu(torch, dtype) -> None:
+    """In one launch; of every layout and alignment, and weights of other formats."""
+    generator = torch.Generator().manual_seed(3)
+    kind = getattr(torch, dtype)
+    for n in (1, 3, 64, 100, 1000, 1024, 4097, 8192, 50_257, 100_000, 300_001):
+        x = torch.randn(4, n, generator=generator).to(kind)
+        lines = [torch.randn(n, generator=generator).to(each) for each in (kind, torch.float32)]
+        for axis, of in (
+            (-1, x),
+            (0, x.t().contiguous()),
+            (-1, torch.cat([x, x], 1)[:, n // 2 : n // 2 + n]),
+        ):
+            for name, options in (
+                ("rms_norm", {"weight": lines[0]}), ("layer_norm", {"weight": lines[1], "bias": lines[0]}),
+                ("layer_norm", {"bias": lines[1]}), ("rms_norm", {"weight": lines[1].double(), "dtype": "float32"}),
+            ):  # fmt: skip
+                mine = getattr(tcu, name)(of.cuda(), axis, **{
+                    key: each.cuda() if hasattr(each, "cuda") else each for key, each in options.items()
+                })  # fmt: skip
+                theirs = getattr(tcu, name)(of, axis, **options)
+                assert mine.dtype == theirs.dtype
+                assert torch.equal(mine.cpu(), theirs), (name, n, axis, list(options))
+
+
 def gradient(torch, name, x, given, axis, weights):
     """The gradients of x and of the weights, where there are some."""
     x = x.detach().requires_grad_()

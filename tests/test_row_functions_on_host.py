@@ -21,7 +21,7 @@ from tcu.formats import format_of
 from tcu.gpu import exponentials, norms, rows_in_registers
 from tcu.gpu.exponentials import exponentials_recipe
 from tcu.gpu.launch import Launch
-from tcu.gpu.norms import norms_recipe
+from tcu.gpu.norms import norms_recipe, pitch_of
 from tcu.gpu.rows_in_registers import Rows
 from tcu.ops import LAYER_NORM, LOG_SOFTMAX, LOGSUMEXP, NORMALIZE, RMS_NORM, SOFTMAX, Operation
 
@@ -39,7 +39,7 @@ def host(monkeypatch: pytest.MonkeyPatch, built: Path) -> HostGpu:
 
 def of_rows(
     host: HostGpu, operation: Operation, x: Any, *, dtype: Any = None, gap: int = 0, shift: int = 0, out_shift: int = 0,
-    eps: float | None = None,
+    eps: float | None = None, weight: Any = None, bias: Any = None,
 ) -> Any:  # fmt: skip
     """Of the rows of an array, ``gap`` numbers apart in memory."""
     count, length = x.shape
@@ -52,12 +52,20 @@ def of_rows(
     formats = format_of(x.dtype), format_of(target)
     if operation.arithmetic == "norms":
         work = np.float64 if np.float64 in (x.dtype, target) else np.float32
+        weighted = weight is not None, bias is not None
         recipe = norms_recipe(
-            rows, size, *formats, operation.eps((eps, None), work), operation.finish, host.gpu
+            rows, size, *formats, operation.eps((eps, None), work), operation.finish, host.gpu, weighted
         )
+        beside, pitch = np.zeros(2 * pitch_of(length) + 4, work), pitch_of(length)
+        begin = -beside.ctypes.data % 16 // beside.itemsize
+        for number, each in enumerate(each for each in (weight, bias) if each is not None):
+            beside[begin + number * pitch :][:length] = each
+        other = beside[begin:].ctypes.data
+        if any(weighted):
+            host.readable = (0, 0)  # more than one place
     else:
-        recipe = exponentials_recipe(operation.finish, rows, size, *formats, host.gpu)
-    Launch(recipe, host.gpu).start(place.ctypes.data, 0, result.array.ctypes.data, 0)
+        recipe, other = exponentials_recipe(operation.finish, rows, size, *formats, host.gpu), 0
+    Launch(recipe, host.gpu).start(place.ctypes.data, other, result.array.ctypes.data, 0)
     result.check()
     return result.array.copy()
 
@@ -96,6 +104,32 @@ def test_rows_have_the_bits_of_the_model(host: HostGpu, operation: Operation, dt
         x = numbers((9, length), dtype, length)
         found = of_rows(host, operation, x, gap=gap, shift=shift)
         assert alike(found, model(operation, x)), (length, gap, shift)
+
+
+@pytest.mark.some(6)
+@pytest.mark.slow(1)
+@pytest.mark.parametrize("lines", [("weight",), ("weight", "bias"), ("bias",)], ids="-".join)
+@pytest.mark.parametrize("operation", [RMS_NORM, LAYER_NORM], ids=str)
+@dtypes
+def test_weighted_rows_have_the_bits_of_the_model(
+    host: HostGpu, operation: Operation, dtype: Any, lines: tuple[str, ...]
+) -> None:
+    if operation is RMS_NORM and "bias" in lines:
+        pytest.skip("rms_norm has no bias")
+    for length, gap, shift in (
+        (1, 0, 0),
+        (7, 2, 1),
+        (64, 0, 0),
+        (515, 0, 0),
+        (1024, 8, 0),
+        (4099, 1, 5),
+        (8192, 0, 0),
+    ):
+        x, rng = numbers((9, length), dtype, length), np.random.default_rng(length)
+        work = np.float64 if dtype == np.float64 else np.float32
+        given = {each: rng.standard_normal(length).astype(work) for each in lines}
+        found = of_rows(host, operation, x, gap=gap, shift=shift, **given)
+        assert alike(found, model(operation, x, **given)), (length, gap, shift)
 
 
 @pytest.mark.some(7)

@@ -10,13 +10,17 @@ import numpy.typing as npt
 from tcu.engines import host
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.tensor import is_tensor
+from tcu.ops import LAYER_NORM, RMS_NORM
 from tcu.ops.layout import Along, axis_number, row_axis
 from tcu.ops.operation import unknown_option
+from tcu.ops.options import OPTIONS
 from tcu.surfaces import functions
 from tcu.surfaces.call import scaled
 from tcu.surfaces.one_library import as_array, library_of
 
 __all__ = ["layer_norm", "rms_norm"]
+
+_NORMS = {each.name: each for each in (RMS_NORM, LAYER_NORM)}
 
 
 def rms_norm(
@@ -152,18 +156,21 @@ def _normed(
     total = x if residual is None else x + given["residual"]
     if weight is None and bias is None:
         return norm(total, axis, eps=eps, dtype=dtype, out=out), total
-    found = _weighted(norm, total, axis, given["weight"], given["bias"], eps, dtype, out)
+    found = _weighted(name, total, axis, given["weight"], given["bias"], eps, dtype, out)
     return found if residual is None else (found, total)
 
 
-def _weighted(norm: Any, x: Any, axis: int, weight: Any, bias: Any, eps: Any, dtype: Any, out: Any) -> Any:
+def _weighted(name: str, x: Any, axis: int, weight: Any, bias: Any, eps: Any, dtype: Any, out: Any) -> Any:
     kinds = [each.dtype for each in (x, weight, bias, out) if each is not None]
     work = "float64" if any("float64" in str(each) for each in (*kinds, dtype)) else "float32"
-    normed = norm(x, axis, eps=eps, dtype=work)
     kind = dtype or (x.dtype if out is None else out.dtype)
-    if not is_tensor(x):
-        return host.scaled(normed, weight, bias, axis_number(axis, x.ndim), kind, out)
-    return scaled[0](normed, weight, bias, axis, kind, out)
+    if is_tensor(x):
+        check = OPTIONS["eps"].check
+        assert check is not None
+        eps = check("eps", eps)
+        return scaled[0](_NORMS[name], x, weight, bias, axis, eps, work, kind, out)
+    normed = getattr(functions, name)(x, axis, eps=eps, dtype=work)
+    return host.scaled(normed, weight, bias, axis_number(axis, x.ndim), kind, out)
 
 
 def _of_one_library(name: str, x: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -6,10 +6,12 @@ from typing import Any
 
 import torch
 
-from tcu.engines import host
+from tcu.engines import host, load_cuda
 from tcu.formats.tensor import plain_view, tensor_of
 from tcu.ops.layout import Whole
+from tcu.ops.operation import Operation
 from tcu.ops.result import rounding_target
+from tcu.surfaces import functions
 from tcu.surfaces.torch.checks import check_out, of_schema, put
 from tcu.surfaces.torch.derivative import Derivative, exact_sum
 from tcu.surfaces.torch.forms import Form
@@ -18,19 +20,29 @@ from tcu.surfaces.torch.watch import in_graph, is_watched, recorder
 __all__ = ["run"]
 
 
-def run(x: Any, weight: Any, bias: Any, axis: int, dtype: Any, out: Any = None) -> Any:
-    """The rows that ``x`` has along an axis, of binary32 or binary64, rounded to ``dtype``."""
+def run(
+    operation: Operation, x: Any, weight: Any, bias: Any, axis: int, eps: float | None, work: str, dtype: Any, out: Any = None
+) -> Any:  # fmt: skip
+    """The norms of the rows that ``x`` has along an axis, in binary32 or binary64 (``work``), scaled and rounded to ``dtype``."""
     (kind,) = of_schema(("dtype",), (dtype,))
     if out is not None:
         check_out(out, x, tuple(x.shape))
     given = [each for each in (x, weight, bias) if each is not None]
-    if not in_graph() and not any(is_watched(each, each) for each in given):
+    watched = in_graph() or any(is_watched(each, each) for each in given)
+    wide = torch.float64 in (x.dtype, kind)
+    if not watched and x.is_cuda and wide == (work == "float64"):
+        lines = [None if each is None else each.to(getattr(torch, work)) for each in (weight, bias)]
+        return load_cuda().weighted_norm(
+            operation, x, axis % x.dim(), *lines, eps, rounding_target(dtype).dtype, out
+        )
+    x = getattr(functions, operation.name)(x, axis, eps=eps, dtype=work)
+    if not watched:
         result = _execute(x, weight, bias, axis, kind)
         return result if out is None else out.copy_(result)
     record = recorder("scaled", _OfScaled, "rms_norm")
     if out is None:
         return record(x, weight, bias, axis, kind)
-    return put(lambda *_: record(x, weight, bias, axis, kind), given, (), kind, out)
+    return put(lambda *_: record(x, weight, bias, axis, kind), [x, *given[1:]], (), kind, out)
 
 
 def _execute(x: Any, weight: Any, bias: Any, axis: int, dtype: Any) -> Any:

@@ -11,6 +11,7 @@
 // 0.70, 0.67, 0.56.
 //
 // Compiled with what reduce/rows_in_registers.cuh names, and
+//   WEIGHT, BIAS  1: results are multiplied by a number for each place of a row, and one is added then, each step rounded
 //   FINISH  UNIT: x over the root of the mean square; STANDARD: the same of deviations from the mean; DIRECTION: x over the norm
 
 #include "device/reduce/rows_in_registers.cuh"
@@ -34,6 +35,38 @@ struct Deviation {
     __device__ Working of(Working x) const {
         const Working lifted = times(x, lift);
         return CENTRED ? minus(minus(lifted, high), low) : lifted;
+    }
+};
+
+// The factors and terms of a vector's places in a row.
+struct Beside {
+    Working factors[PER_LOAD], terms[PER_LOAD];
+
+    static __device__ void load(Working (&numbers)[PER_LOAD], const Working* line, RowIndex offset, RowIndex length) {
+        constexpr int TOGETHER = 16 / sizeof(Working);
+        if (!PARTIAL) {  // vectors begin at multiples of their length, and lie in the row
+#pragma unroll
+            for (int j = 0; j < PER_LOAD; j += TOGETHER) {
+                const uint4 words = __ldg(reinterpret_cast<const uint4*>(line + offset + j));
+                memcpy(numbers + j, &words, sizeof words);
+            }
+            return;
+        }
+#pragma unroll
+        for (int j = 0; j < PER_LOAD; ++j)
+            numbers[j] = offset + j >= 0 && offset + j < length ? __ldg(line + offset + j) : Working(0);
+    }
+
+    __device__ void load(const Norms& p, RowIndex offset) {
+        const Working* const lines = static_cast<const Working*>(p.beside);
+        const RowIndex length = static_cast<RowIndex>(p.length);
+        if (WEIGHT) load(factors, lines, offset, length);
+        if (BIAS) load(terms, lines + (WEIGHT ? p.pitch : 0), offset, length);
+    }
+
+    __device__ Working of(Working x, int j) const {
+        if (WEIGHT) x = times(x, factors[j]);
+        return BIAS ? plus(x, terms[j]) : x;
     }
 };
 
@@ -105,6 +138,12 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid
     ResultNumber* const out = static_cast<ResultNumber*>(p.out) + (is_there ? number * p.out_stride : 0);
     every_step<CENTRED + 2>(row, [&](RowIndex first) {
         if (PASSES) own.load(row, first, 0);
+#if WEIGHT || BIAS
+        Beside beside;
+        store_at_places(own, row, out, first, [&](RowIndex offset) { beside.load(p, offset); },
+                        [&](Working x, int j) { return beside.of(times(deviation.of(x), over), j); });
+#else
         store(own, row, out, first, [&](Working x) { return times(deviation.of(x), over); });
+#endif
     });
 }

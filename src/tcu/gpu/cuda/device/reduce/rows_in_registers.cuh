@@ -267,27 +267,30 @@ __device__ inline void each(const OwnNumbers& own, const RowInMemory& row, RowIn
     }
 }
 
-// Stores what `finished` makes of the numbers, in whole vectors where they lie so.
-template <typename Finished>
-__device__ inline void store(const OwnNumbers& own, const RowInMemory& row, ResultNumber* out, RowIndex first, Finished finished) {
+// Stores what `finished` makes of the numbers of a vector, each with its number there, in whole vectors where they lie so;
+// `ahead` hears before where in the row a vector begins.
+template <typename Ahead, typename Finished>
+__device__ inline void store_at_places(
+    const OwnNumbers& own, const RowInMemory& row, ResultNumber* out, RowIndex first, Ahead ahead, Finished finished) {
     const RowIndex length = row.length;
 #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
         const RowIndex offset = row.offset(first, i);
         if (offset >= length) continue;
+        ahead(offset);
         ResultVector r;
 #if RESULT == BINARY16 || RESULT == BFLOAT16
 #if WIDE
 #pragma unroll
-        for (int j = 0; j < PER_LOAD; ++j) r.codes[j] = rounded_code(finished(own.number(i, j)));
+        for (int j = 0; j < PER_LOAD; ++j) r.codes[j] = rounded_code(finished(own.number(i, j), j));
 #else
 #pragma unroll
         for (int j = 0; j < PER_LOAD; j += 2)
-            r.words[j / 2] = finish::rounded_pair(finished(own.number(i, j)), finished(own.number(i, j + 1)));
+            r.words[j / 2] = finish::rounded_pair(finished(own.number(i, j), j), finished(own.number(i, j + 1), j + 1));
 #endif
 #else
 #pragma unroll
-        for (int j = 0; j < PER_LOAD; ++j) r.codes[j] = rounded_code(finished(own.number(i, j)));
+        for (int j = 0; j < PER_LOAD; ++j) r.codes[j] = rounded_code(finished(own.number(i, j), j));
 #endif
         constexpr int BYTES = sizeof(ResultVector) < 16 ? sizeof(ResultVector) : 16;  // of a store
         const bool is_whole = !PARTIAL || (offset >= 0 && offset + PER_LOAD <= length);
@@ -308,6 +311,12 @@ __device__ inline void store(const OwnNumbers& own, const RowInMemory& row, Resu
                 if (offset + j >= 0 && offset + j < length) out[offset + j] = r.codes[j];
         }
     }
+}
+
+// The same of numbers that become results wherever they are.
+template <typename Finished>
+__device__ inline void store(const OwnNumbers& own, const RowInMemory& row, ResultNumber* out, RowIndex first, Finished finished) {
+    store_at_places(own, row, out, first, [](RowIndex) {}, [&](Working x, int) { return finished(x); });
 }
 
 // Called first, by all threads.
