@@ -41,6 +41,7 @@ from tcu.gpu import (
     norms,
     ntt,
     polyval,
+    row_gradients,
     rows_in_registers,
     scans,
     segment_scans,
@@ -840,6 +841,24 @@ def test_what_functions_of_rows_ask_for_compiles(
         recipe = exponentials.exponentials_recipe(operation.finish, rows, length, fmt, fmt, gpu)
     (choice,) = recipe.kernels
     assert ".local" not in asked_for(choice, capability)
+
+
+@pytest.mark.slow(4)
+@pytest.mark.some(8)
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32"])
+@pytest.mark.parametrize("finish", row_gradients.FINISHES)
+@pytest.mark.parametrize(("length", "aligned"), [(24, True), (1001, False), (4096, True), (1 << 17, False)])
+def test_what_gradients_of_rows_ask_for_compiles(
+    length: int, aligned: bool, finish: str, element: str, capability: tuple[int, int]
+) -> None:
+    nvrtc_or_skip()
+    fmt, rows = get_format(element), rows_in_registers.Rows(1000, length, length, aligned)
+    recipe = row_gradients.row_gradients_recipe(
+        finish, rows, rows, (fmt,) * 3, 1e-6, Gpu(0, "a GPU", capability)
+    )
+    (choice,) = recipe.kernels
+    asked_for(choice, capability)
 
 
 @pytest.mark.slow(4)

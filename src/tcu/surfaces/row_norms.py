@@ -168,7 +168,7 @@ def _weighted(name: str, x: Any, axis: int, weight: Any, bias: Any, eps: Any, dt
         check = OPTIONS["eps"].check
         assert check is not None
         eps = check("eps", eps)
-        return scaled[0](_NORMS[name], x, weight, bias, axis, eps, work, kind, out)
+        return scaled[0](_NORMS[name], getattr(functions, name), x, weight, bias, axis, eps, work, kind, out)
     normed = getattr(functions, name)(x, axis, eps=eps, dtype=work)
     return host.scaled(normed, weight, bias, axis_number(axis, x.ndim), kind, out)
 

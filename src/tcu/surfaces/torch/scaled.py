@@ -11,7 +11,6 @@ from tcu.formats.tensor import plain_view, tensor_of
 from tcu.ops.layout import Whole
 from tcu.ops.operation import Operation
 from tcu.ops.result import rounding_target
-from tcu.surfaces import functions
 from tcu.surfaces.torch.checks import check_out, of_schema, put
 from tcu.surfaces.torch.derivative import Derivative, exact_sum
 from tcu.surfaces.torch.forms import Form
@@ -21,9 +20,13 @@ __all__ = ["run"]
 
 
 def run(
-    operation: Operation, x: Any, weight: Any, bias: Any, axis: int, eps: float | None, work: str, dtype: Any, out: Any = None
+    operation: Operation, norm: Any, x: Any, weight: Any, bias: Any, axis: int, eps: float | None, work: str, dtype: Any,
+    out: Any = None,
 ) -> Any:  # fmt: skip
-    """The norms of the rows that ``x`` has along an axis, in binary32 or binary64 (``work``), scaled and rounded to ``dtype``."""
+    """The norms of the rows that ``x`` has along an axis, in binary32 or binary64 (``work``), scaled and rounded to ``dtype``.
+
+    norm: the function of the operation, for calls that no kernel serves at once.
+    """
     (kind,) = of_schema(("dtype",), (dtype,))
     if out is not None:
         check_out(out, x, tuple(x.shape))
@@ -35,7 +38,7 @@ def run(
         return load_cuda().weighted_norm(
             operation, x, axis % x.dim(), *lines, eps, rounding_target(dtype).dtype, out
         )
-    x = getattr(functions, operation.name)(x, axis, eps=eps, dtype=work)
+    x = norm(x, axis, eps=eps, dtype=work)
     if not watched:
         result = _execute(x, weight, bias, axis, kind)
         return result if out is None else out.copy_(result)

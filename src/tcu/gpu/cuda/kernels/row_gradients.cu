@@ -43,7 +43,7 @@ typedef
 #else
     u16
 #endif
-        ResultCode;
+        GradientCode;
 
 // Four neighbours as they lie in memory; zeros where the row has none.
 template <bool WIDE>
@@ -87,7 +87,7 @@ struct Four {
 struct RowOfBoth {
     const char* kept;
     const char* given;
-    ResultCode* out;
+    GradientCode* out;
     i64 length, chunks;
 
     // Where a thread's load `turn` of a chunk begins.
@@ -176,7 +176,7 @@ __device__ inline void store(OwnOfBoth& own, const RowOfBoth& row, Finished fini
 #pragma unroll
             for (int i = 0; i < TOGETHER; ++i) x[i] = finished(own.kept[turn].number(i), own.given[turn].number(i));
             if (at >= row.length) continue;
-            u32 words[sizeof(ResultCode)];
+            u32 words[sizeof(GradientCode)];
 #if RESULT == BINARY32
 #pragma unroll
             for (int i = 0; i < TOGETHER; ++i) words[i] = x[i] != x[i] ? 0x7fffffff : __float_as_uint(x[i]);
@@ -192,11 +192,11 @@ __device__ inline void store(OwnOfBoth& own, const RowOfBoth& row, Finished fini
                 continue;
             }
 #endif
-            constexpr int PER_WORD = 4 / sizeof(ResultCode);
+            constexpr int PER_WORD = 4 / sizeof(GradientCode);
 #pragma unroll
             for (int i = 0; i < TOGETHER; ++i)
                 if (at + i < row.length)
-                    row.out[at + i] = static_cast<ResultCode>(words[i / PER_WORD] >> 16 * (i % PER_WORD));
+                    row.out[at + i] = static_cast<GradientCode>(words[i / PER_WORD] >> 16 * (i % PER_WORD));
         }
     });
 }
@@ -210,7 +210,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) row_gradients(co
     const RowOfBoth row = {
         static_cast<const char*>(p.kept) + number * p.kept_stride * KEPT_BYTES,
         static_cast<const char*>(p.given) + number * p.given_stride * GIVEN_BYTES,
-        static_cast<ResultCode*>(p.out) + number * p.length, p.length, p.chunks};
+        static_cast<GradientCode*>(p.out) + number * p.length, p.length, p.chunks};
     const float count = static_cast<float>(p.length), eps = static_cast<float>(p.eps);
     OwnOfBoth own;
     if (!CHUNKS) own.load(row, 0);
