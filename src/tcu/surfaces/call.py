@@ -15,7 +15,7 @@ from tcu.formats.tensor import is_tensor
 from tcu.ops.layout import Layout
 from tcu.ops.operation import Call, Operation
 
-__all__ = ["known", "losses_of_tensors", "put_tensor", "run", "run_dask", "scaled", "tensors"]
+__all__ = ["known", "losses_of_tensors", "put_tensor", "run", "run_dask", "tensors"]
 
 Shortcut = Callable[[Operation, tuple[Any, ...], Layout, tuple[Any, ...]], Any]
 
@@ -31,8 +31,6 @@ _shortcut: list[Shortcut] = [_no_shortcut]
 """Asked next, for the result of a call like any before, or None."""
 put_tensor: list[Callable[..., Any]] = [_no_shortcut]
 """Puts a tensor into ``out``; there once a call with tensors was made."""
-scaled: list[Callable[..., Any]] = [_no_shortcut]
-"""What multiplies rows of tensors by weights and adds a bias, once a tensor was met."""
 
 
 _PLAIN, _TENSOR, _DASK = range(3)
@@ -70,7 +68,7 @@ def tensors() -> Any:
     from tcu.surfaces.torch import run as module  # registers operators, which imports PyTorch
 
     _RUNNERS[_TENSOR], _shortcut[0], known[0] = module.run, module.shortcut, module.known
-    scaled[0], put_tensor[0] = module.scaled, module.put_result
+    put_tensor[0] = module.put_result
     losses_of_tensors[0] = module.cross_entropy
     return module
 

@@ -15,7 +15,7 @@ from tcu.ops.layout import Along, axis_number, row_axis
 from tcu.ops.operation import unknown_option
 from tcu.ops.options import OPTIONS
 from tcu.surfaces import functions
-from tcu.surfaces.call import scaled
+from tcu.surfaces.call import tensors
 from tcu.surfaces.one_library import as_array, library_of
 
 __all__ = ["layer_norm", "rms_norm"]
@@ -168,7 +168,9 @@ def _weighted(name: str, x: Any, axis: int, weight: Any, bias: Any, eps: Any, dt
         check = OPTIONS["eps"].check
         assert check is not None
         eps = check("eps", eps)
-        return scaled[0](_NORMS[name], getattr(functions, name), x, weight, bias, axis, eps, work, kind, out)
+        return tensors().scaled(
+            _NORMS[name], getattr(functions, name), x, weight, bias, axis, eps, work, kind, out
+        )
     normed = getattr(functions, name)(x, axis, eps=eps, dtype=work)
     return host.scaled(normed, weight, bias, axis_number(axis, x.ndim), kind, out)
 

@@ -35,7 +35,6 @@ using namespace tcu;
 constexpr int TOGETHER = 4;                          // numbers of a load
 constexpr int ROWS = ROW_WARPS == 1 ? 4 : 1;         // of a block
 constexpr int THREADS = WARP * ROW_WARPS * ROWS;
-constexpr int WIDTH = warp::power_of_two(TURNS);
 
 typedef
 #if RESULT == BINARY32
@@ -136,6 +135,7 @@ __device__ inline float sum_of_row(OwnOfBoth& own, const RowOfBoth& row, Term te
         return at + i < row.length ? static_cast<double>(term(own.kept[turn].number(i), own.given[turn].number(i))) : 0.0;
     };
 #if ROW_WARPS == 1
+    constexpr int WIDTH = warp::power_of_two(TURNS);
     double tiles[WIDTH] = {};
 #pragma unroll
     for (int turn = 0; turn < TURNS; ++turn) {
@@ -201,9 +201,7 @@ __device__ inline void store(OwnOfBoth& own, const RowOfBoth& row, Finished fini
     });
 }
 
-__device__ inline float over(float x, float count) { return __fdiv_rn(x, count); }
-
-extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) row_gradients(const __grid_constant__ RowGradients p) {
+extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS)) row_gradients(const __grid_constant__ RowGradients p) {
     const i64 number = static_cast<i64>(blockIdx.x) * ROWS + (ROWS > 1 ? threadIdx.x / WARP : 0);
     if (number >= p.rows) return;
     constexpr int KEPT_BYTES = KEPT_WIDE ? 4 : sizeof(Code), GIVEN_BYTES = GIVEN_WIDE ? 4 : sizeof(Code);
@@ -211,7 +209,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) row_gradients(co
         static_cast<const char*>(p.kept) + number * p.kept_stride * KEPT_BYTES,
         static_cast<const char*>(p.given) + number * p.given_stride * GIVEN_BYTES,
         static_cast<GradientCode*>(p.out) + number * p.length, p.length, p.chunks};
-    const float count = static_cast<float>(p.length), eps = static_cast<float>(p.eps);
     OwnOfBoth own;
     if (!CHUNKS) own.load(row, 0);
 #if FINISH == SHARE
@@ -221,22 +218,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) row_gradients(co
     const float total = sum_of_row(own, row, [](float, float g) { return g; });
     store(own, row, [&](float share, float g) { return minus(g, times(share, total)); });
 #else
+    [[maybe_unused]] const float count = static_cast<float>(p.length);
+    const float eps = static_cast<float>(p.eps);
     float mean_of_x = 0, mean_of_g = 0;
 #if FINISH == STANDARD
-    mean_of_x = over(sum_of_row(own, row, [](float x, float) { return x; }), count);
-    mean_of_g = over(sum_of_row(own, row, [](float, float g) { return g; }), count);
+    mean_of_x = __fdiv_rn(sum_of_row(own, row, [](float x, float) { return x; }), count);
+    mean_of_g = __fdiv_rn(sum_of_row(own, row, [](float, float g) { return g; }), count);
 #endif
     const auto centred = [](float x, float mean) { return FINISH == STANDARD ? minus(x, mean) : x; };
     const float squares = sum_of_row(own, row, [&](float x, float) {
         const float d = centred(x, mean_of_x);
         return times(d, d);
     });
-    const float root = __fsqrt_rn(FINISH == DIRECTION ? squares : plus(over(squares, count), eps));
+    const float root = __fsqrt_rn(FINISH == DIRECTION ? squares : plus(__fdiv_rn(squares, count), eps));
     const float factor = __fdiv_rn(1.0f, FINISH == DIRECTION && root < eps ? eps : root);
     float along = sum_of_row(own, row, [&](float x, float g) {
         return times(centred(g, mean_of_g), times(centred(x, mean_of_x), factor));
     });
-    along = FINISH == DIRECTION ? times(along, root > eps ? 1.0f : 0.0f) : over(along, count);
+    along = FINISH == DIRECTION ? times(along, root > eps ? 1.0f : 0.0f) : __fdiv_rn(along, count);
     store(own, row, [&](float x, float g) {
         const float y = times(centred(x, mean_of_x), factor);
         return times(factor, minus(centred(g, mean_of_g), times(y, along)));
