@@ -44,17 +44,17 @@ struct Beside {
 
     static __device__ void load(Working (&numbers)[PER_LOAD], const Working* line, RowIndex offset, RowIndex length) {
         constexpr int TOGETHER = 16 / sizeof(Working);
-        if (!PARTIAL) {  // vectors begin at multiples of their length, and lie in the row
+        if constexpr (!PARTIAL) {  // vectors begin at multiples of their length, and lie in the row
 #pragma unroll
             for (int j = 0; j < PER_LOAD; j += TOGETHER) {
                 const uint4 words = __ldg(reinterpret_cast<const uint4*>(line + offset + j));
                 memcpy(numbers + j, &words, sizeof words);
             }
-            return;
-        }
+        } else {
 #pragma unroll
-        for (int j = 0; j < PER_LOAD; ++j)
-            numbers[j] = offset + j >= 0 && offset + j < length ? __ldg(line + offset + j) : Working(0);
+            for (int j = 0; j < PER_LOAD; ++j)
+                numbers[j] = offset + j >= 0 && offset + j < length ? __ldg(line + offset + j) : Working(0);
+        }
     }
 
     __device__ void load(const Norms& p, RowIndex offset) {
