@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -17,23 +18,29 @@ from tcu.ops.result import rounding_target
 __all__ = ["row_gradient"]
 
 
-def row_gradient(finish: str, given: Any, kept: Any, axis: int, eps: float, dtype: Any) -> Any:
+def row_gradient(
+    finish: str, given: Any, kept: Any, made: Callable[[Any], Any], axis: int, eps: float, dtype: Any
+) -> Any:
     """Of rows along an axis that is not negative; None where no kernel serves: of binary64, of rows beyond the longest.
 
-    given: the gradients of the results; kept: what a derivative keeps; dtype: of the gradients that are wanted.
+    given: the gradients of the results; kept: what a derivative keeps, of which ``made`` makes what the kernel takes, binary32 or
+    itself; dtype: of the gradients that are wanted.
     """
+    target = rounding_target(dtype)
+    narrow = {rounding_target(each.dtype).name for each in (given, kept)} | {target.name}
+    narrow -= {"binary32"}
+    if not 0 < kept.shape[axis] <= LONGEST or not kept.numel() or len(narrow) > 1 or "binary64" in narrow:
+        return None
+    kept = made(kept)
     library, ordinal = home_of((kept, given))
     with current(ordinal):
         stream = library.current_stream(ordinal)
         own, rows, of_kept = rows_along(library, kept, axis, stream)
         theirs, beside, of_given = rows_along(library, given, axis, stream)
-        formats = of_kept, of_given, rounding_target(dtype)
-        narrow = {each.name for each in formats} - {"binary32"}
-        if not 0 < rows.length <= LONGEST or not rows.count or len(narrow) > 1 or "binary64" in narrow:
-            return None
         shape = (*kept.shape[:axis], *kept.shape[axis + 1 :], kept.shape[axis])
-        result, out = library.empty(kept, shape, formats[2].dtype, ordinal)
-        _launch(finish, rows, beside, formats, eps, ordinal).start(own.address, theirs.address, out, stream)
+        result, out = library.empty(kept, shape, target.dtype, ordinal)
+        launch = _launch(finish, rows, beside, (of_kept, of_given, target), eps, ordinal)
+        launch.start(own.address, theirs.address, out, stream)
         return result.movedim(-1, axis)
 
 

@@ -7,6 +7,7 @@ Where nobody watches, as in a usual backward pass, a GPU does all of it in one l
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,29 @@ class OfMap(Derivative):
 
     @classmethod
     def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
-        found = cls.in_one_launch(ctx, gradient)
+        """Of symmetric Jacobians."""
+        return cls.times(ctx, gradient).to(ctx.dtype), *ctx.rest
+
+    @classmethod
+    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
+        return cls.times(ctx, tangent).to(ctx.result_dtype)
+
+
+class OfRows(OfMap):
+    """Of rows along an axis, whose gradients a GPU's kernel makes in one launch where nobody watches."""
+
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        super().setup_context(ctx, inputs, output)
+        ctx.eps = 0.0
+
+    @classmethod
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        found, kept = None, ctx.saved_tensors[0]
+        if kept.is_cuda and not in_graph() and not is_watched(gradient, kept):
+            found = load_cuda().row_gradient(
+                cls.operation.finish, gradient, kept, partial(cls.for_launch, ctx), ctx.axis % kept.dim(), float(ctx.eps), ctx.dtype
+            )  # fmt: skip
         return (cls.transposed_times(ctx, gradient).to(ctx.dtype) if found is None else found), *ctx.rest
 
     @classmethod
@@ -64,36 +87,13 @@ class OfMap(Derivative):
         """Of symmetric Jacobians the same."""
         return cls.times(ctx, given)
 
-    @classmethod
-    def in_one_launch(cls, ctx: Any, gradient: Any) -> Any:
-        """The gradient by one kernel; None where none serves, or somebody watches."""
-        kept = ctx.saved_tensors[0]
-        if not kept.is_cuda or in_graph() or is_watched(gradient, kept):
-            return None
-        return load_cuda().row_gradient(
-            cls.operation.finish,
-            gradient,
-            cls.for_launch(ctx, kept),
-            ctx.axis % kept.dim(),
-            cls.eps(ctx),
-            ctx.dtype,
-        )
-
     @staticmethod
     def for_launch(ctx: Any, kept: Any) -> Any:
         """What the kernel takes in place of what was kept."""
         return kept
 
-    @staticmethod
-    def eps(ctx: Any) -> float:
-        return 0.0
 
-    @classmethod
-    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
-        return cls.times(ctx, tangent).to(ctx.result_dtype)
-
-
-class OfSoftmax(OfMap):
+class OfSoftmax(OfRows):
     saves_result = True
 
     @classmethod
@@ -102,7 +102,7 @@ class OfSoftmax(OfMap):
         return y * (given - sum_along(given * y, ctx.axis))
 
 
-class OfLogSoftmax(OfMap):
+class OfLogSoftmax(OfRows):
     """The softmax is computed again: the exponentials of its logarithms would be a library's."""
 
     @classmethod
@@ -123,7 +123,7 @@ class OfLogSoftmax(OfMap):
 OF_MAPS = {"share": OfSoftmax, "log_share": OfLogSoftmax}
 
 
-class OfRowNorm(OfMap):
+class OfRowNorm(OfRows):
     """r·(g - y·mean(g·y)), less r·mean(g) of rows that are centred; of rows over their norm sums stand for the means."""
 
     @classmethod
@@ -131,10 +131,6 @@ class OfRowNorm(OfMap):
         super().setup_context(ctx, inputs, output)
         wide = np.float64 if torch.float64 in (inputs[0].dtype, output.dtype) else np.float32
         ctx.eps = cls.operation.eps((inputs[2], None), wide)
-
-    @staticmethod
-    def eps(ctx: Any) -> float:
-        return float(ctx.eps)
 
     @classmethod
     def times(cls, ctx: Any, given: Any) -> Any:
@@ -184,10 +180,6 @@ class OfSegmentSoftmax(OfMap):
     @classmethod
     def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         keep(ctx, inputs, output, output, inputs[1])
-
-    @classmethod
-    def in_one_launch(cls, ctx: Any, gradient: Any) -> Any:
-        return None
 
     @classmethod
     def times(cls, ctx: Any, given: Any) -> Any:

@@ -157,10 +157,11 @@ __device__ inline float sum_of_row(OwnOfBoth& own, const RowOfBoth& row, Term te
         if (threadIdx.x == 0) of_chunks[chunk] = of_chunk;
     });
     __syncthreads();
-    const int lane = threadIdx.x % WARP;
-    double sum = lane < row.chunks ? of_chunks[lane] : 0.0;
-    if (CHUNKS) sum = __shfl_sync(ALL, warp::tree<WARP>(sum), 0);
-    else sum = of_chunks[0];
+    double sum = of_chunks[0];
+    if constexpr (CHUNKS) {
+        const int lane = threadIdx.x % WARP;
+        sum = __shfl_sync(ALL, warp::tree<WARP>(lane < row.chunks ? of_chunks[lane] : 0.0), 0);
+    }
     __syncthreads();  // all have read it
     return __double2float_rn(sum);
 #endif
