@@ -25,7 +25,7 @@ from tcu.plan.tree import (
     TreeStep,
 )
 from tcu.probes.black_box import BlackBox, same_bits
-from tcu.probes.sum_inputs import rows_of
+from tcu.probes.sum_inputs import rows_of, sums_of_two_products
 from tcu.probes.tree_making import Chooser, Leaves, Zero, nodes_of, step_of
 from tcu.probes.tree_shape import Shape
 from tcu.probes.unit_arithmetic import unit_candidates, unit_questions
@@ -36,8 +36,8 @@ Values = npt.NDArray[Any]
 _IEEE = ("binary64", "binary32", "binary16", "bfloat16")
 _BATCHES, _RESULTS, _NUMBERS = 12, 100, 1 << 18
 """Questions that candidates must answer: batches of so many results, or of so many numbers if those are fewer."""
-_PLAIN = 0.75
-"""Share of right answers from which IEEE additions and FMAs are what a function is made of, whatever else it does."""
+_PLAIN = 0.5
+"""Share of exponents at which every rounding must be IEEE's for a function to be made of IEEE operations, whatever else it does."""
 _SEEN = (16, 8)
 """Rows and columns of a product that candidates are compared on."""
 
@@ -61,19 +61,28 @@ class Questions:
     def agree(self, step: TreeStep, *, but_for_signs_of_zeros: bool = False) -> bool:
         """Whether a tree is never wrong."""
         for index, (x, y, answer) in enumerate(self.known):
-            with np.errstate(all="ignore"):
-                found = rounded(evaluate_tree(step, x, y), self.box.output)
-            same = same_bits(found, answer)
+            found, same = self._compared(step, x, y, answer)
             if but_for_signs_of_zeros:
                 same |= (found == 0) & (answer == 0)
-            if self.box.kind == "matmul":
-                same |= ~self.counts
             if not same.all():
                 self.known.insert(0, self.known.pop(index))
                 if (share := float(same.mean())) > self.best:
                     self.best, self.closest = share, step
                 return False
         return True
+
+    def share(self, step: TreeStep) -> float:
+        """Of the questions, how many a tree answers without a single wrong result."""
+        return float(np.mean([self._compared(step, *asked)[1].all() for asked in self.known]))
+
+    def _compared(
+        self, step: TreeStep, x: Values, y: Values | None, answer: Values
+    ) -> tuple[Values, npt.NDArray[np.bool_]]:
+        """(the tree's results, which of them are the answer or not looked at)"""
+        with np.errstate(all="ignore"):
+            found = rounded(evaluate_tree(step, x, y), self.box.output)
+        same = same_bits(found, answer)
+        return found, same | ~self.counts if self.box.kind == "matmul" else same
 
     def add(self, x: Values, y: Values | None, answer: Values) -> None:
         """A question that was asked elsewhere, which comes first from now on."""
@@ -99,6 +108,17 @@ class Evidence:
         wide, near = unit_questions(self.box, self.rng)
         return Questions(self.box, wide), Questions(self.box, near)
 
+    def is_plain(self, shape: Shape) -> bool:
+        """Whether the nodes of a tree of pairs round as the closest tree of IEEE operations does, at most exponents.
+
+        The share of right answers does not tell: sums of eight-bit products are exact nearly always.
+        """
+        plain = self.general.closest
+        if plain is None or not (self.box.products and shape.is_binary):
+            return False
+        asked = sums_of_two_products(self.box, self.rng, shape.nodes[0])
+        return Questions(self.box, asked).share(plain) > _PLAIN
+
     def surviving(self, steps: Iterable[TreeStep], leaves: Leaves) -> Iterator[TreeStep]:
         """Steps that are never wrong, with every rounding of products and of zeros that they may have."""
         for step in steps:
@@ -115,10 +135,9 @@ def candidates(evidence: Evidence, shape: Shape) -> Iterator[TreeStep]:
     leaves = _leaves(box)
     yield from evidence.surviving(_all_candidates(box, shape, leaves), leaves)
     if box.input.bits < 64 and shape.nodes and (box.products or not shape.is_binary):
+        plain = evidence.is_plain(shape)
         wide, near = evidence.of_units
-
         agrees = partial(near.agree, but_for_signs_of_zeros=True)
-        plain = evidence.general.best >= _PLAIN
         units = unit_candidates(box, shape, leaves, wide.agree, agrees, of_plain_sums=plain)
         yield from evidence.surviving(units, leaves)
 

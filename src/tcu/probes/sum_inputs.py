@@ -11,13 +11,15 @@ from tcu.formats.array import encode_array
 from tcu.formats.format import Format
 from tcu.probes.black_box import BlackBox
 
-__all__ = ["batches", "decisive_rows", "draw", "encoded", "rows_of"]
+__all__ = ["batches", "decisive_rows", "draw", "encoded", "rows_of", "sums_of_two_products"]
 
 Values = npt.NDArray[np.float64]
 _DIGITS = (8, 11, 14, 24, 25, 53)
 """Of accumulators that there are: distances at which numbers decide a rounding."""
 _DECISIVE, _DECISIVE_NUMBERS = 256, 1 << 21
 """Rows of either kind that are always asked, of so many numbers in all if those are more, but 32 rows at least."""
+_EXPONENTS, _ROUNDINGS = 16, 64
+"""Sums of two products have so many exponents, and so many results of each at least."""
 
 
 def rows_of(
@@ -32,6 +34,36 @@ def rows_of(
         a, b = _pairs(rng, box.input, box.output, m, n, k)
         x[number], y[number] = a, b
     return encoded(x, box.input), encoded(y, box.input)
+
+
+def sums_of_two_products(
+    box: BlackBox, rng: np.random.Generator, leaves: tuple[int, ...]
+) -> Iterator[tuple[npt.NDArray[np.generic], npt.NDArray[np.generic]]]:
+    """Operands of which only two leaves are not zero: normal numbers, whose products are about as far apart as both matter.
+
+    One exponent of the larger product at a time.
+    """
+    m, n, k = box.shape
+    low, high = 2 * box.input.emin, 2 * (box.input.emax - 1)
+    matters = box.output.fraction_bits + 2
+    last = min(high, max(_EXPONENTS // 2, low + matters))
+    rows = -(-_ROUNDINGS // (m * n))
+    for top in range(max(low, last - _EXPONENTS + 1), last + 1):
+        x, y = np.zeros((rows, m, k)), np.zeros((rows, k, n))
+        farthest = min(matters, top - low)
+        apart = rng.integers(farthest // 2, farthest + 1, (rows, m))
+        for leaf, exponents, least in zip(
+            leaves, (np.full_like(apart, top), top - apart), (top, top - farthest), strict=False
+        ):
+            x[:, :, leaf] = _normal(rng, box.input, exponents - least // 2)
+            y[:, leaf, :] = _normal(rng, box.input, np.full((rows, n), least // 2))
+        yield encoded(x, box.input), encoded(y, box.input)
+
+
+def _normal(rng: np.random.Generator, fmt: Format, exponents: npt.NDArray[np.int64]) -> Values:
+    """Numbers of either sign with given exponents."""
+    fraction = 1 + rng.integers(0, 1 << fmt.fraction_bits, exponents.shape) / 2.0**fmt.fraction_bits
+    return np.asarray(np.ldexp(fraction * rng.choice([-1.0, 1.0], exponents.shape), exponents))
 
 
 def decisive_rows(box: BlackBox) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.generic] | None] | None:

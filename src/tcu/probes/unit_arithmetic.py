@@ -91,10 +91,10 @@ def unit_candidates(
         operands = ["tf32", "binary16", "bfloat16"]  # numbers that only further levels round
     outputs = sorted(_OUTPUTS, key=lambda name: name != box.output.name)
     ways = [
-        _Way(box, each, leaves, operand, output, wide, block, tuple(roles), closing, likely)
+        _Way(box, each, leaves, operand, output, wide, block, tuple(roles), closing, likely and usual)
         for operand, output in itertools.product(operands, outputs)
         for each, likely in (_with_chains_of_one(shape) if box.products else {shape: True}).items()
-        for block, roles in _roles(each, box.products)
+        for block, roles, usual in _roles(each, box.products)
         for wide in (output, *(name for name in ("binary32", "binary64") if name != output))
         for closing in ((False,) if box.products else (False, True))
         if wide == output or any(role.kind == "addition" for role in roles)
@@ -217,8 +217,8 @@ def _of_nodes(shape: Shape, which: set[int]) -> Shape:
     return Shape(n, tuple(nodes), tuple(place[root] for root in shape.roots), exact)
 
 
-def _roles(shape: Shape, products: bool) -> Iterator[tuple[int, list[_Role]]]:
-    """(the products of a block, what every node is), for each way in which the shape can be blocks."""
+def _roles(shape: Shape, products: bool) -> Iterator[tuple[int, list[_Role], bool]]:
+    """(the products of a block, what every node is, likely enough to search all units?), for each way in which the shape can be blocks."""
     n = shape.leaves
     sizes = [1] * n
     roles: list[_Role] = []
@@ -243,15 +243,22 @@ def _roles(shape: Shape, products: bool) -> Iterator[tuple[int, list[_Role]]]:
     begins = [len(role.inputs) for role in roles if role.kind == "block" and not role.carried]
     block = max([*counts, *begins], default=1)
     if block <= MAX_BLOCK:
-        yield block, roles
+        yield block, roles, True
+        if not products and any(role.kind == "addition" for role in roles):
+            # The last level of sums of sums may have two numbers left, and adds them in a block, too.
+            yield (
+                block,
+                [replace(role, kind="block") if role.kind == "addition" else role for role in roles],
+                False,
+            )
     if max(counts, default=1) == 1 and max(begins, default=2) == 2:
         # One product at a time: what looks like a block of two is one product after another.
-        yield 1, roles
+        yield 1, roles, True
         turned = [
             replace(role, inputs=role.inputs[::-1]) if role.kind == "block" and not role.carried else role
             for role in roles
         ]
-        yield 1, turned
+        yield 1, turned, True
 
 
 def _carried(nodes: list[int], sizes: list[int], beside_leaves: bool) -> int | None:
