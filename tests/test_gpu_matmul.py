@@ -63,6 +63,25 @@ CASES: dict[str, Callable[[], Case]] = {
         5000, 28, 32, scale_a=numbers(5000, dtype=F32), scale_b=numbers(32, dtype=F32), bias=numbers(32), dtype=F16
     ),
     "64 columns": lambda: plain(3000, 64, 64),
+    "b stays": lambda: plain(60_001, 100, 64),
+    "b stays, transposed": lambda: (numbers(60_001, 64), transposed(64, 64), {}),
+    "b stays, few columns": lambda: plain(51_000, 64, 8, BF16, dtype=BF16),
+    "b stays, 40 columns": lambda: plain(51_000, 200, 40, BF16, dtype=BF16),
+    "b stays, 100 columns": lambda: plain(60_001, 128, 100),
+    "b stays, 256 columns": lambda: plain(40_003, 256, 256),
+    "b stays, 200 columns, both transposed": lambda: (transposed(200, 40_008), transposed(200, 200), {}),
+    "b stays, results anywhere": lambda: plain(60_001, 77, 57),
+    "b stays, binary64": lambda: plain(60_001, 64, 64, dtype=F64),
+    "b stays, chains in binary16": lambda: plain(60_001, 64, 64, accumulator="float16"),
+    "b stays, tf32": lambda: plain(60_001, 36, 64, F32),
+    "b stays, e4m3": lambda: (numbers(60_001, 128, dtype=E4M3), transposed(64, 128, dtype=E4M3), {"dtype": BF16}),
+    "b stays, s8": lambda: plain(60_001, 128, 48, S8),
+    "b stays, scales and a bias": lambda: plain(
+        60_001, 64, 72, scale_a=numbers(60_001, dtype=F32), scale_b=numbers(72, dtype=F32), bias=numbers(72), dtype=F16
+    ),
+    "b stays for a batch": lambda: (
+        numbers(2, 51_001, 64), numbers(64, 64), {"scale_a": numbers(51_001, dtype=F32)}
+    ),
     "tf32": lambda: plain(200, 300, 264, F32),
     "tf32, cut": lambda: plain(200, 300, 264, F32, rounding="cut"),
     "e4m3": lambda: (numbers(200, 640, dtype=E4M3), transposed(144, 640, dtype=E4M3), {"dtype": BF16}),

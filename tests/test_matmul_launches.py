@@ -41,9 +41,10 @@ from tcu.units import find_instruction, get_unit, product_instruction
 MULTIPROCESSORS = 132
 SHARED = 227 * 1024
 FORMATS = [*((name, name) for name in ("binary16", "bfloat16", "binary32", "e4m3", "e5m2")), ("u8", "s8")]
-SHAPES = list(
-    itertools.product((1, 7, 16, 100, 128, 129, 1024, 4096), (1, 16, 100, 4096), (0, 1, 64, 333, 4096))
-)
+SHAPES = [
+    *itertools.product((1, 7, 16, 100, 128, 129, 1024, 4096), (1, 16, 100, 4096), (0, 1, 64, 333, 4096)),
+    *itertools.product((60_001, 1 << 20), (8, 57, 64, 100, 128, 200, 256, 257), (0, 1, 64, 128, 256, 512)),
+]
 
 
 def plan_and_kernel(k: int, a: str, b: str, **options: str) -> tuple[MatmulPlan, Kernel]:
@@ -113,6 +114,36 @@ def test_tiles_come_out_evenly(rows: int, columns: int, chunked: bool, consumers
     assert (cut.consumers, cut.columns) == (consumers, across)
 
 
+def test_b_stays_where_shared_memory_holds_it_beside_a_ring_and_rows_are_many() -> None:
+    def stays(rows: int, columns: int, k: int, order: str = "chunks", **options: int) -> bool:
+        plan, kernel = plan_and_kernel(k, "binary16", "binary16", order=order)
+        x = lying(rows, columns, k, b_major=True, **options)
+        recipe = matmul_recipe(plan, kernel, x, False, MULTIPROCESSORS)
+        assert (recipe.product.macros["KEPT_B"] == -(-k // 64)) == (recipe.results is not None)
+        if recipe.results is not None:
+            assert recipe.results.extents == (columns, rows, options.get("batch", 1))
+            assert recipe.product.macros["STAGES"] >= 4  # type: ignore[operator]
+        return recipe.results is not None
+
+    assert stays(60_000, 64, 64)
+    assert stays(60_000, 128, 256)
+    assert stays(40_000, 256, 256)
+    assert not stays(40_000, 64, 64), "multiprocessors would be idle at the end"
+    assert not stays(60_000, 256, 512, "chain"), "512 KiB of B"
+    assert not stays(60_000, 64, 4096), "sums of chunks are added up"
+    assert not stays(60_000, 264, 64), "two columns of tiles"
+    assert not stays(60_000, 64, 64, batch=2), "each product has its own B"
+
+
+def test_threads_write_results_that_the_copy_engine_does_not() -> None:
+    for columns, options in ((57, {}), (64, {"result": "binary64"})):
+        plan, kernel = plan_and_kernel(64, "binary16", "binary16", **options)
+        recipe = matmul_recipe(plan, kernel, lying(60_000, columns, 64), False, MULTIPROCESSORS)
+        assert recipe.results is None
+        assert recipe.product.macros["KEPT_B"] == 1
+        assert recipe.product.macros["OUT_BUFFERS"] == 0
+
+
 def test_parts_of_k_are_whole_chunks_and_have_places_for_their_results() -> None:
     for k in (4096, 8192, 5000):
         plan, kernel = plan_and_kernel(k, "bfloat16", "bfloat16")
@@ -139,6 +170,10 @@ COMPILED: dict[str, tuple[str, str, Operands, dict[str, str]]] = {
     "few rows": ("bfloat16", "bfloat16", lying(16, 4096, 4096), {}),
     "128 rows": ("bfloat16", "bfloat16", lying(128, 4096, 4096), {"result": "binary64"}),
     "few columns": ("binary16", "binary16", lying(4096, 16, 16), {}),
+    "64 columns, b stays": ("binary16", "binary16", lying(1 << 20, 64, 64), {}),
+    "128 columns, b stays": ("bfloat16", "bfloat16", lying(1 << 20, 128, 128), {"result": "bfloat16"}),
+    "256 columns, b stays": ("binary16", "binary16", lying(1 << 20, 256, 256, b_major=True), {}),
+    "binary64, b stays": ("binary16", "binary16", lying(1 << 20, 64, 64), {"result": "binary64"}),
 }
 
 

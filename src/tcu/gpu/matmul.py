@@ -20,7 +20,7 @@ from tcu.gpu.factors import RESULTS, set_factors
 from tcu.gpu.kernels import KERNELS, Kernel
 from tcu.gpu.launch import KernelChoice, bind
 from tcu.gpu.structs import struct
-from tcu.gpu.tensor_copy import LINE, UNIT, Lines, Room, Side, map_at, side_of
+from tcu.gpu.tensor_copy import LINE, UNIT, Lines, Room, Side, Tensor, map_at, side_of
 from tcu.gpu.workspace import workspace
 from tcu.plan.matmul import MatmulPlan
 
@@ -55,6 +55,7 @@ Product = struct("Product", """
     void* flags;  // zeros between launches
     const i64* offsets;  // of segments
     u64 padding[3];
+    load::TensorMap of_results;  // if the copy engine writes them
 """)  # fmt: skip
 
 COLUMNS = (8, 16, 32, 64, 128, 208, 256)
@@ -113,6 +114,8 @@ class MatmulRecipe:
     """Where in it blocks hand each other sums."""
     flags: int
     """Words of 4 bytes, zeros between launches."""
+    results: Tensor | None = None
+    """C as the copy engine writes it; None: threads write it."""
 
 
 class Tiling(NamedTuple):
@@ -128,6 +131,12 @@ class Tiling(NamedTuple):
     """Blocks that share tiles of one operand."""
     resident: int
     """Blocks on a multiprocessor."""
+    kept: bool = False
+    """Whether B is one column of tiles and stays in shared memory, and the copy engine writes the results."""
+    in_a_row: int = 1
+    """Tiles one after the other that a block takes at a time."""
+    buffers: int = 1
+    """In which each warp stages results."""
 
 
 _CHAINED = ((2, 256, 1.0), (2, 128, 0.9), (2, 64, 0.7))
@@ -159,6 +168,38 @@ def tiling(rows: int, columns: int, chunked: bool, multiprocessors: int, segment
         return Tiling(False, 2, _width(columns), 1, 2)
     consumers, across = _fastest(_CHUNKED if chunked else _CHAINED, rows, columns, multiprocessors)
     return Tiling(False, consumers, across, 2 if across == 256 and not chunked else 1, 1)
+
+
+_KEPT = ((64, 3, 1, 4), (128, 3, 1, 2), (256, 1, 2, 2))
+"""(columns up to which, warpgroups, tiles at a time, buffers of a warp) of a tall product whose B stays in shared memory.
+
+What such products take is decided by the order in which reads and writes come to memory.  H200, float16 to binary32, share
+of cuBLAS's speed of 1,048,576 x 64 x 64, x 128 x 128, x 256 x 256: tiles of 128 rows whose threads write and whose B comes
+with each tile 0.97, 0.985, 0.95, with any number of blocks, stages and hints to the second cache; these 0.99 to 1.00, 1.02
+and 1.00.  64 columns: a buffer less for each warp 0.98, two blocks a multiprocessor 0.98; 256 columns: a tile at a time 0.985,
+three 0.98, two warpgroups 0.95 to 0.97, eight buffers 0.955, fewer blocks than multiprocessors 0.80 to 0.995.
+"""
+_LEAST_RING = 4
+"""Stages of A that a block asks for ahead, beside a B that stays."""
+
+
+def kept_tiling(rows: int, columns: int, stages_k: int, multiprocessors: int) -> Tiling | None:
+    """For a product of one chain by a B of so many lines of k; None if B is too large, or the rows are few."""
+    for widest, consumers, in_a_row, buffers in _KEPT:
+        if columns <= widest:
+            cut = Tiling(False, consumers, _width(columns), 1, 1, True, in_a_row, buffers)
+            # Fewer rows leave multiprocessors idle at the end.
+            high = rows >= 2 * 64 * consumers * in_a_row * multiprocessors
+            room = (
+                _SHARED - _RESERVED - _ALIGNED - _staged(cut) - stages_k * -(-cut.columns // 64) * 64 * LINE
+            )
+            return cut if high and room >= _LEAST_RING * 64 * consumers * LINE else None
+    return None
+
+
+def _staged(cut: Tiling) -> int:
+    """Bytes of results on their way to memory."""
+    return 64 * cut.consumers * LINE * cut.buffers
 
 
 def _fastest(
@@ -212,6 +253,10 @@ def _width(columns: int) -> int:
 
 _SHARED = 227 * 1024
 """Bytes that a block may have."""
+_ALIGNED = 1024
+"""Bytes to which what the copy engine swizzles is aligned."""
+_RESERVED = _ALIGNED + 1024
+"""Bytes that the ring's alignment costs, and that the system takes of each block."""
 _GROUP = 16
 _LINKED = {1: 4, 4: 2}
 """By the stages of a chunk: chains of few rows that run into each other.
@@ -237,6 +282,9 @@ def matmul_recipe(
     stages_k = -(-(x.k or UNIT // size) * size // LINE)  # no k: zeros, of which both copies have so many
     chunk = plan.chunk * size // LINE
     chunked = chunk < stages_k and kernel.output != "s32"
+    shared_b = not (chunked or x.segments or (x.batch > 1 and x.b.batch))
+    if cut is None and shared_b:
+        cut = kept_tiling(x.rows, x.columns, stages_k, multiprocessors)
     settled = cut is not None or x.segments > 0
     cut = cut or tiling(x.rows, x.columns, chunked, multiprocessors, x.segments)
     room = Room()
@@ -264,28 +312,33 @@ def matmul_recipe(
         aligned=int(x.c_aligned and all(step * of_result % UNIT == 0 for step in (x.c_row, x.c_batch, x.columns))),
         tiles=count, tile_rows=tile_rows, tile_columns=tile_columns, segments=x.segments,
     )  # fmt: skip
-    stage = (height + (cut.columns if left.k_major else -(-cut.columns // 64) * 64)) * LINE + UNIT
+    of_b = (cut.columns if left.k_major else -(-cut.columns // 64) * 64) * LINE
+    stage = height * LINE + UNIT + (0 if cut.kept else of_b)
+    kept = stages_k if cut.kept else 0
+    copied = cut.kept and problem.aligned and plan.result != "binary64"
     parked = chunked and not cut.swapped and cut.columns == COLUMNS[-1]
-    staged = 0 if cut.swapped else height * (2 * _PARKED * 4 if parked else LINE)
-    own = (
-        _SHARED // cut.resident - 2048 - staged
-    )  # what the system takes of each block, and the ring's alignment
-    stages = min(own // stage, 24)
+    staged = 0 if cut.swapped else height * 2 * _PARKED * 4 if parked else _staged(cut)
+    aligned = _ALIGNED if copied else LINE  # the results
+    room_of_ring = _SHARED // cut.resident - _RESERVED - staged - kept * of_b - (aligned if copied else 0)
+    stages = min(room_of_ring // stage, 24)
     macros = {
         "CONSUMERS": cut.consumers, "COLUMNS": cut.columns, "STAGES": stages, "CHUNK": chunk if chunked else 0,
         "CLUSTER": cut.cluster, "SHARES_A": int(cut.swapped), "RESIDENT": cut.resident,
         "A_K": int(top.k_major), "B_K": int(left.k_major), "INPUT_BYTES": size, "RESULT": RESULTS[plan.result],
         "FACTORS": int(factors), "INTEGERS": int(kernel.output == "s32"), "HALVES": int(kernel.output == "binary16"),
-        "SEGMENTS": int(x.segments > 0), **_names(kernel, cut.swapped, top, left),
+        "SEGMENTS": int(x.segments > 0), "KEPT_B": kept, **_names(kernel, cut.swapped, top, left),
     }  # fmt: skip
-    shared = 1024 + -(-stages * stage // LINE) * LINE + staged
+    ring = -(-(stages * stage + kept * of_b) // aligned) * aligned
     if not cut.swapped:
         blocks = min(multiprocessors * cut.resident // cut.cluster, count) * cut.cluster
         threads = 128 * cut.consumers + (128 if cut.resident == 1 else 32)
+        own = {"GROUP": _GROUP, "IN_A_ROW": cut.in_a_row, "OUT_BUFFERS": cut.buffers if copied else 0}
         choice = KernelChoice(
-            "matmul", macros | {"GROUP": _GROUP}, blocks, threads, problem, shared=shared, specific=True, cluster=cut.cluster
+            "matmul", macros | own, blocks, threads, problem, shared=_ALIGNED + ring + staged, specific=True,
+            cluster=cut.cluster,
         )  # fmt: skip
-        return MatmulRecipe(False, (top, left), choice, room.size, 0, 0)
+        results = _results(x, of_result) if copied else None
+        return MatmulRecipe(False, (top, left), choice, room.size, 0, 0, results)
     units = -(-stages_k // chunk)
     tiles = count * cut.cluster
     # Half of the multiprocessors read as fast as all of them, and parts cost more than they bring: 8 rows by 4096, one
@@ -297,9 +350,15 @@ def matmul_recipe(
     # The ring also holds the results of a tile on their way to memory.
     choice = KernelChoice(
         "matmul_skinny", macros | {"LINKED": linked}, tiles * parts, 128 * cut.consumers + 32, problem,
-        shared=max(shared, 1024 + height * 4 * cut.columns), specific=True, cluster=cut.cluster,
+        shared=_ALIGNED + max(ring, height * 4 * cut.columns), specific=True, cluster=cut.cluster,
     )  # fmt: skip
     return MatmulRecipe(True, (top, left), choice, room.size, sums, tiles if parts > 1 else 0)
+
+
+def _results(x: Operands, size: int) -> Tensor:
+    """C in boxes of 16 rows, as warps stage them."""
+    pitches = x.c_row * size, x.c_batch * size if x.batch > 1 else UNIT
+    return Tensor(f"UINT{8 * size}", size, (x.columns, x.rows, x.batch), pitches, (LINE // size, 16))
 
 
 def has_double(kernel: Kernel, capability: tuple[int, int]) -> bool:
@@ -332,7 +391,7 @@ def double_recipe(
     stages = 6
     macros = {
         **kernel.macros, "CONSUMERS": 2, "COLUMNS": width, "STAGES": stages, "CLUSTER": 1, "SHARES_A": 0, "A_K": 1, "B_K": 1, "INPUT_BYTES": 8,
-        "RESULT": RESULTS[plan.result], "FACTORS": int(factors), "GROUP": _GROUP, "SEGMENTS": 0,
+        "RESULT": RESULTS[plan.result], "FACTORS": int(factors), "GROUP": _GROUP, "SEGMENTS": 0, "KEPT_B": 0,
     }  # fmt: skip
     shared = stages * ((height + width) * LINE + UNIT) + 1024
     choice = KernelChoice(
@@ -364,7 +423,7 @@ class MatmulLaunch:
         self._recipe, self._ordinal, self._lock = recipe, gpu.ordinal, threading.Lock()
         self._packs = [None if side.pack is None else bind(side.pack, gpu) for side in recipe.sides]
         self._product = bind(recipe.product, gpu)
-        self._maps: list[int | None] = [None, None]
+        self._maps: dict[str, int] = {}
 
     def start(
         self, a: int, b: int, c: int, factors: Sequence[Any], stream: int, room: int = 0, offsets: int = 0
@@ -386,11 +445,9 @@ class MatmulLaunch:
                     at = room + side.offset
                     side.pack.problem.source, side.pack.problem.to = address, at
                     pack(stream)
-                if self._maps[i] != at:
-                    tensor = map_at(side.tensor, at)
-                    place = problem.a if i == 0 else problem.b
-                    ctypes.memmove(ctypes.addressof(place), int(tensor.getPtr()), ctypes.sizeof(place))
-                    self._maps[i] = at
+                self._set_map("ab"[i], side.tensor, at)
+            if recipe.results is not None:
+                self._set_map("of_results", recipe.results, c)
             set_factors(problem, factors)
             problem.c, problem.room, problem.offsets = c, room + recipe.shared_room, offsets
             if piece is None:
@@ -398,3 +455,12 @@ class MatmulLaunch:
             else:
                 problem.flags = piece.address
                 piece.start(stream, self._product)
+
+    def _set_map(self, name: str, tensor: Tensor, address: int) -> None:
+        """What the copy engine knows of a tensor that lies there."""
+        if self._maps.get(name) != address:
+            place = getattr(self._recipe.product.problem, name)
+            ctypes.memmove(
+                ctypes.addressof(place), int(map_at(tensor, address).getPtr()), ctypes.sizeof(place)
+            )
+            self._maps[name] = address

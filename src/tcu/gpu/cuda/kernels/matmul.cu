@@ -1,6 +1,8 @@
 // C = A·B by wgmma, tiles of C handed to blocks in turn, on sm_90.  The macros of device/product/chains.cuh, and
 //   GROUP       rows of tiles that are finished together
+//   IN_A_ROW    tiles one after the other that a block takes at a time
 //   RESIDENT    blocks on a multiprocessor
+//   OUT_BUFFERS of a warp, from which the copy engine writes its results; 0: threads write them
 
 #include "device/product/chains.cuh"
 #include "device/product/tiles.cuh"
@@ -22,17 +24,28 @@ constexpr int CONSUMER_REGISTERS = CONSUMERS == 3 ? 160 : CHUNK && COLUMNS > 208
 constexpr int PARKED = CHUNK && COLUMNS > 208 ? 32 : 0;
 constexpr int KEPT = WORDS - PARKED;
 
+constexpr int BUFFERS = OUT_BUFFERS ? OUT_BUFFERS : 1, BUFFER = 16 * LINE;  // in which a warp stages results; bytes
+
 struct BlockMemory {
     Stages stages;
-    alignas(128) u8 results[CONSUMERS * 4][PARKED ? PARKED * WARP * 4 : 16 * LINE];
+    alignas(OUT_BUFFERS ? ATOM : 128) u8 results[CONSUMERS * 4][PARKED ? PARKED * WARP * 4 : BUFFERS * BUFFER];
+};
+
+// The tiles of a cluster.
+struct Turns {
+    u32 tile = blockIdx.x / CLUSTER * IN_A_ROW, left = IN_A_ROW;
+
+    __device__ void advance() {
+        ++tile;
+        if (--left == 0) tile += (gridDim.x / CLUSTER - 1) * IN_A_ROW, left = IN_A_ROW;
+    }
 };
 
 #if __CUDA_ARCH_FEAT_SM90_ALL
 
-// A warp's 16 rows, by way of shared memory, so that lines of memory are written whole.
-__device__ inline void store(const Product& p, const Tile& at, const DNumber (&sums)[WORDS], u8* staged) {
+// A warp's 16 rows, by way of shared memory, so that lines of memory are written whole; `used`: buffers until now.
+__device__ inline void store(const Product& p, const Tile& at, const DNumber (&sums)[WORDS], u8* staged, u32& used) {
     const u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
-    const u32 base = load::shared_address(staged);
     const int row = at.row + warp * 16;
     const i64 first_row = row + lane / 4;
     const float low = FACTORS && first_row < p.rows ? finish::number<float>(p.factors.scale_a, first_row) : 0,
@@ -48,6 +61,8 @@ __device__ inline void store(const Product& p, const Tile& at, const DNumber (&s
             const int column = at.column + c + i / 4 * 8 + lane % 4 * 2 + i % 2;
             if (FACTORS && column < p.columns) d[i] = finish::scaled(p.factors, d[i], i / 2 % 2 ? high : low, column);
         }
+        const u32 base = load::shared_address(staged) + used++ % BUFFERS * BUFFER;
+        if (OUT_BUFFERS && lane == 0) load::wait_for_stores<BUFFERS - 1>();
         __syncwarp();
         if constexpr (STAGED_BYTES == 4) {
 #pragma unroll
@@ -66,14 +81,23 @@ __device__ inline void store(const Product& p, const Tile& at, const DNumber (&s
                 else store_half(to, d + j / 2);
             }
         }
-        __syncwarp();
-        constexpr int LANES = LINE / 16;
+        if constexpr (OUT_BUFFERS > 0) {
+            load::release_to_copies();
+            __syncwarp();
+            if (lane == 0) {
+                load::store_box(p.of_results, at.column + c, row, at.batch, base);
+                load::commit_stores();
+            }
+        } else {
+            __syncwarp();
+            constexpr int LANES = LINE / 16;
 #pragma unroll
-        for (int i = 0; i < 16 * LANES / WARP; ++i) {
-            const u32 r = i * (WARP / LANES) + lane / LANES, unit = lane % LANES;
-            const uint4 v = load::load_vector(base + r * LINE + (unit ^ r % 8) * 16);
-            const int first = unit * PER_UNIT;
-            if (row + static_cast<int>(r) < rows_end(p, at) && first < width) write(p, at.batch, row + r, at.column + c + first, v);
+            for (int i = 0; i < 16 * LANES / WARP; ++i) {
+                const u32 r = i * (WARP / LANES) + lane / LANES, unit = lane % LANES;
+                const uint4 v = load::load_vector(base + r * LINE + (unit ^ r % 8) * 16);
+                const int first = unit * PER_UNIT;
+                if (row + static_cast<int>(r) < rows_end(p, at) && first < width) write(p, at.batch, row + r, at.column + c + first, v);
+            }
         }
     }
 }
@@ -117,8 +141,9 @@ __device__ inline void consume(const Product& p, BlockMemory& memory, u32 rank) 
     const u32 warp = __shfl_sync(ALL, threadIdx.x / WARP, 0);
     const Operands operands(memory.stages, warp / 4);
     Place place;
+    u32 used = 0;
     ProductTiles<GROUP> tiles;
-    for (u32 tile = blockIdx.x / CLUSTER; tiles.has(p, tile); tile += gridDim.x / CLUSTER) {
+    for (Turns turns; tiles.has(p, turns.tile); turns.advance()) {
         DNumber all[WORDS];
         if constexpr (CHUNK == 0) {
             DWord d[D_WORDS];
@@ -134,8 +159,9 @@ __device__ inline void consume(const Product& p, BlockMemory& memory, u32 rank) 
             }
             sums.get(all);
         }
-        store(p, tiles.place(p, tile, rank), all, memory.results[warp]);
+        store(p, tiles.place(p, turns.tile, rank), all, memory.results[warp], used);
     }
+    if (OUT_BUFFERS && threadIdx.x % WARP == 0) load::wait_for_stores();  // they still read this block's memory
 }
 #endif
 
@@ -155,9 +181,11 @@ extern "C" __global__ void __launch_bounds__(CONSUMING + ASKING, RESIDENT) matmu
         if (threadIdx.x < CONSUMING + WARP && (SEGMENTS || load::is_elected())) {
             Place place;
             ProductTiles<GROUP> tiles;
-            for (u32 tile = blockIdx.x / CLUSTER; tiles.has(p, tile); tile += gridDim.x / CLUSTER) {
-                const Tile at = tiles.place(p, tile, rank);
-                if (!SEGMENTS || threadIdx.x == CONSUMING) ask(p, memory.stages, place, at, 0, p.k_stages, rank);
+            bool with_b = true;
+            for (Turns turns; tiles.has(p, turns.tile); turns.advance()) {
+                const Tile at = tiles.place(p, turns.tile, rank);
+                if (!SEGMENTS || threadIdx.x == CONSUMING) ask(p, memory.stages, place, at, 0, p.k_stages, rank, with_b);
+                with_b = KEPT_B == 0;
                 if (SEGMENTS) __syncwarp();
             }
         }

@@ -30,12 +30,13 @@ struct Operands {
           b(mma::descriptor(load::shared_address(stages.b[0]), B_K, BLOCK)) {}
 };
 
-// Starts the MMAs of the next stage; they go on with the chain in d, or begin one.
-__device__ inline void start(DWord (&d)[D_WORDS], const Operands& x, Stages& stages, const Place& place, bool goes_on) {
+// Starts the MMAs of the next stage, of a kept B those of stage k; they go on with the chain in d, or begin one.
+__device__ inline void start(DWord (&d)[D_WORDS], const Operands& x, Stages& stages, const Place& place, bool goes_on,
+                             u32 k = 0) {
     load::wait_for_copy(&stages.full[place.stage], place.odd);
     mma::hold(d);
     mma::fence();
-    const u64 a = x.a + place.stage * (A_BYTES >> 4), b = x.b + place.stage * (B_BYTES >> 4);
+    const u64 a = x.a + place.stage * (A_BYTES >> 4), b = x.b + (KEPT_B ? k : place.stage) * (B_BYTES >> 4);
 #pragma unroll
     for (int i = 0; i < 4; ++i)
         mma::multiply(d, a + i * mma::next_k(A_K), b + i * mma::next_k(B_K), goes_on || i > 0);
@@ -47,7 +48,7 @@ __device__ inline void start(DWord (&d)[D_WORDS], const Operands& x, Stages& sta
 __device__ inline void chain(DWord (&d)[D_WORDS], const Operands& x, Stages& stages, Place& place, int length) {
     u32 last = 0;
     for (int k = 0; k < length; ++k, place.advance()) {
-        start(d, x, stages, place, k > 0);
+        start(d, x, stages, place, k > 0, k);
         mma::wait<1>();
         if (k > 0) release(stages, last);
         last = place.stage;

@@ -7,6 +7,7 @@
 //   CLUSTER     blocks that share tiles: of A, if SHARES_A, and lie side by side; else of B, one below the other
 //   A_K, B_K    whether k is contiguous
 //   INPUT_BYTES of a number of A and B
+//   KEPT_B      stages of a B that all tiles share, which stays in shared memory: all of k; 0: it comes with each tile
 //   SEGMENTS    whether segments of rows have a matrix each (device/product/tiles.cuh)
 
 #pragma once
@@ -27,7 +28,7 @@ constexpr int A_BYTES = ROWS * LINE, B_BYTES = (B_K ? COLUMNS : 64 * B_BLOCKS) *
 
 struct Stages {
     u8 a[STAGES][A_BYTES];
-    u8 b[STAGES][B_BYTES];
+    u8 b[KEPT_B ? KEPT_B : STAGES][B_BYTES];
     u64 full[STAGES], empty[STAGES];
 };
 
@@ -94,8 +95,9 @@ __device__ inline void ask_for(const load::TensorMap& map, u8* stage, int line, 
     }
 }
 
-// Called by one thread: asks for the stages [k, end) of a tile.
-__device__ inline void ask(const Product& p, Stages& stages, Place& place, const Tile& at, int k, int end, u32 rank) {
+// Called by one thread: asks for the stages [k, end) of a tile, perhaps without those of B.
+__device__ inline void ask(const Product& p, Stages& stages, Place& place, const Tile& at, int k, int end, u32 rank,
+                           bool with_b = true) {
     constexpr int OF_A = SHARES_A ? CLUSTER : 1, OF_B = SHARES_A ? 1 : CLUSTER;  // blocks that ask for a part each
     const u32 a_part = SHARES_A ? rank : 0, b_part = SHARES_A ? 0 : rank;
     const int a_batch = at.batch * p.a_batched, b_batch = at.batch * p.b_batched;
@@ -103,9 +105,9 @@ __device__ inline void ask(const Product& p, Stages& stages, Place& place, const
         const u32 s = place.stage;
         load::wait_for_copy(&stages.empty[s], place.odd ^ 1);
         u64* const full = &stages.full[s];
-        load::expect(A_BYTES + B_BYTES, full);
+        load::expect(with_b ? A_BYTES + B_BYTES : A_BYTES, full);
         ask_for<A_K, OF_A, ROWS, A_BYTES>(p.a, stages.a[s], at.row, k, a_batch, a_part, full);
-        ask_for<B_K, OF_B, COLUMNS, B_BYTES>(p.b, stages.b[s], at.column, k, b_batch, b_part, full);
+        if (with_b) ask_for<B_K, OF_B, COLUMNS, B_BYTES>(p.b, stages.b[KEPT_B ? k : s], at.column, k, b_batch, b_part, full);
     }
 }
 
