@@ -836,11 +836,16 @@ def test_what_functions_of_rows_ask_for_compiles(
     fmt = get_format(element)
     gpu, rows = Gpu(0, "a GPU", capability), rows_in_registers.Rows(1000, length, length, aligned)
     if operation.arithmetic == "norms":
-        recipe = norms.norms_recipe(rows, length, fmt, fmt, 1e-6, operation.finish, gpu)
+        given, wide = (rows, fmt), get_format("binary32")
+        recipes = [norms.norms_recipe(rows, length, fmt, fmt, 1e-6, operation.finish, gpu)]
+        recipes += [norms.norms_recipe(rows, length, fmt, fmt, 1e-6, operation.finish, gpu, (True, True))]
+        if element != "binary64":
+            recipes += [norms.norms_recipe(rows, length, fmt, wide, 1e-6, operation.finish, gpu, given=given)]
     else:
-        recipe = exponentials.exponentials_recipe(operation.finish, rows, length, fmt, fmt, gpu)
-    (choice,) = recipe.kernels
-    assert ".local" not in asked_for(choice, capability)
+        recipes = [exponentials.exponentials_recipe(operation.finish, rows, length, fmt, fmt, gpu)]
+    for recipe in recipes:
+        (choice,) = recipe.kernels
+        assert ".local" not in asked_for(choice, capability)
 
 
 @pytest.mark.slow(4)
@@ -854,11 +859,12 @@ def test_what_gradients_of_rows_ask_for_compiles(
 ) -> None:
     nvrtc_or_skip()
     fmt, rows = get_format(element), rows_in_registers.Rows(1000, length, length, aligned)
-    recipe = row_gradients.row_gradients_recipe(
-        finish, rows, rows, (fmt,) * 3, 1e-6, Gpu(0, "a GPU", capability)
-    )
-    (choice,) = recipe.kernels
-    asked_for(choice, capability)
+    for weighted in (False, True) if finish in ("unit", "standard") else (False,):
+        recipe = row_gradients.row_gradients_recipe(
+            finish, rows, rows, (fmt,) * 3, 1e-6, Gpu(0, "a GPU", capability), weighted
+        )
+        (choice,) = recipe.kernels
+        asked_for(choice, capability)
 
 
 @pytest.mark.slow(4)

@@ -316,6 +316,34 @@ def test_gradients_have_the_bits_of_the_cpu(torch, name, weighted, dtype) -> Non
             same(mine.cpu().float().numpy(), theirs.float().numpy(), name, shape, axis)
 
 
+def test_gradients_of_weighted_norms_that_are_needed_alone_or_derived_again(torch) -> None:
+    """A weight, a bias or x that needs none; second derivatives, which go step by step; results of another format."""
+    generator = torch.Generator().manual_seed(9)
+    x, given = (torch.randn(37, 200, generator=generator).bfloat16() for _ in range(2))
+    lines = [torch.randn(200, generator=generator) for _ in range(2)]
+
+    def found(device, needed, dtype, again):
+        tensors = [each.to(device, copy=True) for each in (x, *lines)]
+        for each, needs in zip(tensors, needed, strict=True):
+            each.requires_grad_(needs)
+        result = tcu.layer_norm(tensors[0], weight=tensors[1], bias=tensors[2], dtype=dtype)
+        wanted = [each for each, needs in zip(tensors, needed, strict=True) if needs]
+        first = torch.autograd.grad(result, wanted, given.to(device, result.dtype), create_graph=again)
+        if again:
+            first = torch.autograd.grad(first[0].float().square().sum(), wanted[:2])
+        return first
+
+    for needed in ((True, False, False), (False, True, False), (False, False, True), (True, True, True)):
+        for dtype in (None, "float32", "float16"):
+            for again in (False, True) if needed[0] and needed[1] else (False,):
+                on_gpu, on_cpu = (found(device, needed, dtype, again) for device in ("cuda", "cpu"))
+                for mine, theirs in zip(on_gpu, on_cpu, strict=True):
+                    if again:  # sums of squares are PyTorch's there
+                        assert torch.allclose(mine.cpu().float(), theirs.float(), rtol=1e-2, atol=1e-2)
+                    else:
+                        assert torch.equal(mine.cpu(), theirs), (needed, dtype)
+
+
 def test_many_gradients(torch) -> None:
     """10^7 of bfloat16 for each function; an exact CPU takes its time for more."""
     x = torch.randn(10_000, 1000, device="cuda").bfloat16()

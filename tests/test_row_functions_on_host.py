@@ -21,7 +21,7 @@ from tcu.formats import format_of
 from tcu.gpu import exponentials, norms, rows_in_registers
 from tcu.gpu.exponentials import exponentials_recipe
 from tcu.gpu.launch import Launch
-from tcu.gpu.norms import norms_recipe, pitch_of
+from tcu.gpu.norms import norms_recipe
 from tcu.gpu.rows_in_registers import Rows
 from tcu.ops import LAYER_NORM, LOG_SOFTMAX, LOGSUMEXP, NORMALIZE, RMS_NORM, SOFTMAX, Operation
 
@@ -56,16 +56,14 @@ def of_rows(
         recipe = norms_recipe(
             rows, size, *formats, operation.eps((eps, None), work), operation.finish, host.gpu, weighted
         )
-        beside, pitch = np.zeros(2 * pitch_of(length) + 4, work), pitch_of(length)
-        begin = -beside.ctypes.data % 16 // beside.itemsize
-        for number, each in enumerate(each for each in (weight, bias) if each is not None):
-            beside[begin + number * pitch :][:length] = each
-        other = beside[begin:].ctypes.data
+        beside = [None if each is None else placed(each.astype(work), 0)[0] for each in (weight, bias)]
+        other, room = (0 if each is None else each.ctypes.data for each in beside)
         if any(weighted):
             host.readable = (0, 0)  # more than one place
     else:
         recipe, other = exponentials_recipe(operation.finish, rows, size, *formats, host.gpu), 0
-    Launch(recipe, host.gpu).start(place.ctypes.data, other, result.array.ctypes.data, 0)
+        room = 0
+    Launch(recipe, host.gpu).start(place.ctypes.data, other, result.array.ctypes.data, 0, room)
     result.check()
     return result.array.copy()
 
@@ -84,6 +82,52 @@ def numbers(shape: tuple[int, int], dtype: Any, seed: int = 1) -> Any:
     x[0] = np.sort(x[0])
     with np.errstate(all="ignore"):
         return x.astype(dtype)
+
+
+@pytest.mark.some(5)
+@pytest.mark.slow(2)
+@pytest.mark.parametrize("operation", [RMS_NORM, LAYER_NORM], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES[:3], ids=lambda dtype: np.dtype(dtype).name)
+@pytest.mark.parametrize("wide", [False, True])
+def test_norms_times_gradients_are_those_of_two_steps(
+    host: HostGpu, operation: Operation, dtype: Any, wide: bool
+) -> None:
+    """The norms in binary32 first, then each product, rounded."""
+    for length, gap, shift in (
+        (1, 0, 0),
+        (7, 2, 1),
+        (64, 0, 0),
+        (515, 0, 0),
+        (1024, 8, 0),
+        (4099, 1, 5),
+        (8192, 0, 0),
+    ):
+        x = numbers((9, length), dtype, length)
+        given = numbers((9, length), np.float32 if wide else dtype, length + 1)
+        found = times_given(host, operation, x, given, gap, shift)
+        with np.errstate(all="ignore"):
+            wanted = model(operation, x, np.float32) * given.astype(np.float32).reshape(-1)
+        wanted.view(np.uint32)[np.isnan(wanted)] = 0x7FFFFFFF  # as kernels store it
+        assert alike(found, wanted), (length, gap, shift)
+
+
+def times_given(host: HostGpu, operation: Operation, x: Any, given: Any, gap: int, shift: int) -> Any:
+    count, length = x.shape
+    (own, mine), (theirs, beside) = (
+        (lines, Rows(count, length, length + each, at * array.itemsize % 16 == 0))
+        for array, each, at in ((x, gap, shift), (given, 0, 0))
+        for lines in (placed(np.pad(array, ((0, 0), (0, each))).reshape(-1), at)[0],)
+    )
+    host.readable = (0, 0)  # more than one place
+    formats = format_of(x.dtype), format_of(np.dtype(np.float32))
+    eps = operation.eps((None, None), np.float32)
+    result = Result(count * length, np.dtype(np.float32), 0)
+    recipe = norms_recipe(
+        mine, length, *formats, eps, operation.finish, host.gpu, given=(beside, format_of(given.dtype))
+    )
+    Launch(recipe, host.gpu).start(own.ctypes.data, theirs.ctypes.data, result.array.ctypes.data, 0)
+    result.check()
+    return result.array.copy()
 
 
 @pytest.mark.some(7)

@@ -39,9 +39,9 @@ def tensor(x: Any) -> Any:
     return torch.from_numpy(x.astype(np.float32)).to(getattr(torch, x.dtype.name))
 
 
-def by_torch(finish: str, kept: Any, given: Any, wanted: Any) -> Any:
-    """By the derivatives' own formulas, operation by operation, as row_derivatives.py has them."""
-    y, g = (tensor(each).float() for each in (kept, given))
+def by_torch(finish: str, kept: Any, given: Any, wanted: Any, weight: Any = 1) -> Any:
+    """By the derivatives' own formulas, operation by operation, as row_derivatives.py and scaled.py have them."""
+    y, g = tensor(kept).float(), tensor(given).float() * weight
     n = y.shape[1]
 
     def total(x: Any) -> Any:
@@ -86,16 +86,20 @@ def numbers(shape: tuple[int, int], fmt: str, seed: int) -> Any:
         return x.astype(get_format(fmt).dtype)
 
 
-def check(host: HostGpu, finish: str, formats: tuple[str, str, str], shape: tuple[int, int], gap: int = 0, shift: int = 0) -> None:  # fmt: skip
+def check(host: HostGpu, finish: str, formats: tuple[str, str, str], shape: tuple[int, int], gap: int = 0, shift: int = 0, weighted: bool = False) -> None:  # fmt: skip
     kept, given = (numbers(shape, fmt, seed) for seed, fmt in enumerate(formats[:2]))
     (x, of_x), (g, of_g) = placed(kept, gap, shift), placed(given, 0, 0)
     target = get_format(formats[2]).dtype
     result = Result(kept.size, target, 0)
     eps = EPS.get(finish, 0.0)
-    wanted = by_torch(finish, kept, given, target)
+    line = np.zeros(shape[1] + 8, np.float32)
+    line = line[-line.ctypes.data % 16 // 4 :]
+    line[: shape[1]] = np.random.default_rng(5).standard_normal(shape[1])
+    wanted = by_torch(finish, kept, given, target, torch.from_numpy(line[: shape[1]]) if weighted else 1)
     found_formats = tuple(format_of(dtype) for dtype in (kept.dtype, given.dtype, target))
-    recipe = row_gradients_recipe(finish, of_x, of_g, found_formats, eps, host.gpu)  # type: ignore[arg-type]
-    Launch(recipe, host.gpu).start(x.ctypes.data, g.ctypes.data, result.array.ctypes.data, 0)
+    recipe = row_gradients_recipe(finish, of_x, of_g, found_formats, eps, host.gpu, weighted)  # type: ignore[arg-type]
+    place = line.ctypes.data if weighted else 0
+    Launch(recipe, host.gpu).start(x.ctypes.data, g.ctypes.data, result.array.ctypes.data, 0, place)
     result.check()
     found = tensor(result.array.reshape(shape)).float()
     same = (found == wanted.float()) | (found.isnan() & wanted.isnan())
@@ -129,6 +133,22 @@ def test_rows_of_a_block_and_of_chunks(host: HostGpu, finish: str, formats: Any)
         assert host.macros[-1]["CHUNKS"] == chunks
 
 
+@pytest.mark.some(4)
+@pytest.mark.slow(1)
+@pytest.mark.parametrize("finish", ["unit", "standard"])
+@pytest.mark.parametrize("formats", FORMATS, ids="-".join)
+def test_gradients_of_norms_with_weights(host: HostGpu, finish: str, formats: Any) -> None:
+    for shape, gap, shift in (
+        ((7, 1), 0, 0),
+        ((9, 130), 6, 3),
+        ((7, 1000), 0, 0),
+        ((7, 3001), 1, 5),
+        ((7, 17_001), 0, 0),
+    ):
+        check(host, finish, formats, shape, gap, shift, weighted=True)
+        assert host.macros[-1]["WEIGHT"] == 1
+
+
 def test_the_longest_rows(host: HostGpu) -> None:
     check(host, "share", FORMATS[-1], (1, LONGEST))
 
@@ -139,11 +159,13 @@ def test_the_longest_rows(host: HostGpu) -> None:
         {"return times(y, minus(g, total));": "return times(y, minus(total, g));"},
         {"plus(sums[1], sums[3]));": "plus(sums[1], sums[2]));"},
         {"at + i < row.length ? static_cast": "at + i <= row.length ? static_cast"},
+        {"times(g, numbers[i])": "times(g, numbers[i / 2])"},
     ],
-    ids=["sign", "load", "length"],
+    ids=["sign", "load", "length", "weight"],
 )  # fmt: skip
 def test_an_error_in_the_text_is_seen(host: HostGpu, change: dict[str, str]) -> None:
     host.changes["row_gradients.cu"] = change
-    finish = "standard" if "length" in next(iter(change)) else "share"
+    text = next(iter(change))
+    finish = "standard" if "length" in text or "numbers" in text else "share"
     with pytest.raises(AssertionError):
-        check(host, finish, FORMATS[-1], (9, 515))
+        check(host, finish, FORMATS[-1], (9, 515), weighted="numbers" in text)

@@ -6,12 +6,13 @@ import numpy as np
 
 from tcu.formats.format import Format
 from tcu.gpu.device import Gpu
-from tcu.gpu.launch import OTHER, Recipe
+from tcu.gpu.launch import OTHER, ROOM, Recipe
 from tcu.gpu.rows_in_registers import CLUSTERED, Rows, is_wide, kernel_of_rows
 from tcu.gpu.structs import constants, struct
+from tcu.gpu.sums import LOAD
 from tcu.plan.whole_sums import LIFTS, LIFTS64, SCALE, SCALE64, lift_of
 
-__all__ = ["norms_recipe", "pitch_of"]
+__all__ = ["norms_recipe"]
 
 _FINISHES = {"unit": "UNIT", "standard": "STANDARD", "direction": "DIRECTION"}
 
@@ -23,8 +24,10 @@ Norms = struct("Norms", """
     i64 stride, out_stride;         // from row to row, in elements
     double eps, eps_up, eps_down;   // as it is, and for rows that were multiplied by powers of two
     i64 up;                         // the exponent of that of small rows
-    const void* beside;             // the weight's numbers, and `pitch` behind them the bias's, in the format of the work
-    i64 pitch;
+    const void* weight;             // in the format of the work, from a multiple of 16 bytes on
+    const void* bias;
+    const void* given;              // gradients
+    i64 given_stride;
 """)  # fmt: skip
 
 
@@ -37,28 +40,36 @@ NORM_LIFTS = f"#if WIDE\n{_lifts(SCALE64, LIFTS64)}#else\n{_lifts(SCALE, LIFTS)}
 """As in :mod:`tcu.plan.whole_sums`."""
 
 
-def pitch_of(length: int) -> int:
-    """From a weight to the bias behind it, in numbers: a multiple of 16 bytes."""
-    return -(-length // 4) * 4
-
-
 def norms_recipe(
     rows: Rows, out_stride: int, element: Format, target: Format, eps: float, finish: str, gpu: Gpu,
-    weighted: tuple[bool, bool] = (False, False),
+    weighted: tuple[bool, bool] = (False, False), given: tuple[Rows, Format] | None = None,
 ) -> Recipe:  # fmt: skip
     """What serves one row or several; ``finish`` is that of the operation.
 
-    ``weighted``: whether there is a weight, and a bias, which a call gives as its other array, one ``pitch_of`` a row behind
-    the other.
+    ``weighted``: whether there is a weight, a call's other array, and a bias, its room.
+    ``given``: gradients, of binary32 or ``element``, by which the norms in binary32 are multiplied, a call's other array.
     """
     wide = is_wide(element, target)
     up, down = lift_of(eps, wide), (LIFTS64 if wide else LIFTS)[3]
     power = 1 if finish == "direction" else 2  # whether eps stands beside norms or beside squares
     with np.errstate(over="ignore"):
         of_lifted = [float(np.ldexp(eps, power * lift)) for lift in (0, up, down)]
+    of_given, kind = given or (rows, element)
     problem = Norms(
-        0, 0, rows.count, rows.length, rows.stride, out_stride, *of_lifted, up, 0, pitch_of(rows.length)
+        0,
+        0,
+        rows.count,
+        rows.length,
+        rows.stride,
+        out_stride,
+        *of_lifted,
+        up,
+        0,
+        0,
+        0,
+        of_given.stride,
     )
+    of_given_aligned = of_given.aligned and of_given.stride * kind.dtype.itemsize % LOAD == 0
     return Recipe(
         (
             kernel_of_rows(
@@ -68,10 +79,13 @@ def norms_recipe(
                 target,
                 problem,
                 gpu.compute_capability >= CLUSTERED,
-                {"beside": OTHER} if any(weighted) else None,
+                {"weight": OTHER, "bias": ROOM} if any(weighted) else {"given": OTHER} if given else None,
                 FINISH=_FINISHES[finish],
                 WEIGHT=int(weighted[0]),
                 BIAS=int(weighted[1]),
+                GIVEN=int(given is not None),
+                GIVEN_WIDE=int(kind.bits == 32),
+                GIVEN_ALIGNED=int(of_given_aligned),
             ),
         )
     )

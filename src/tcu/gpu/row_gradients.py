@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tcu.formats.format import Format, get_format
 from tcu.gpu.device import Gpu
-from tcu.gpu.launch import OTHER, OUT, KernelChoice, Recipe, X
+from tcu.gpu.launch import OTHER, OUT, ROOM, KernelChoice, Recipe, X
 from tcu.gpu.rows_in_registers import Rows
 from tcu.gpu.structs import struct
 from tcu.gpu.sums import ELEMENTS, loop_of
@@ -29,16 +29,19 @@ RowGradients = struct("RowGradients", """
     i64 rows, length, chunks;
     i64 kept_stride, given_stride;  // from row to row, in elements
     double eps;
+    const void* weight;
 """)  # fmt: skip
 
 
 def row_gradients_recipe(
-    finish: str, kept: Rows, given: Rows, formats: tuple[Format, Format, Format], eps: float, gpu: Gpu
-) -> Recipe:
+    finish: str, kept: Rows, given: Rows, formats: tuple[Format, Format, Format], eps: float, gpu: Gpu,
+    weighted: bool = False,
+) -> Recipe:  # fmt: skip
     """What serves as many rows as there are, of up to ``LONGEST`` numbers.
 
     ``formats``: of what was kept, of the gradients that are given and of those that are wanted; of 16 bits there may be one,
-    the others are binary32.
+    the others are binary32.  ``weighted``: what is given is first multiplied by a line of binary32, which a call gives as its
+    room: from a multiple of 16 bytes on, in whole fours.
     """
     binary32 = get_format("binary32")
     element = next((each for each in formats if each is not binary32), binary32)
@@ -56,15 +59,16 @@ def row_gradients_recipe(
     turns = loads if chunks > 1 else turns
     threads = 4 * _WARP if by_warp else plan.block
     words = turns * sum(4 if each is binary32 else 2 for each in formats[:2])  # of a thread
-    least = words + (6 * turns + 36 if by_warp else 2 * turns + 34)  # with fewer, some went to memory
+    # With fewer, some went to memory.
+    least = words + (6 * turns + 36 if by_warp else 2 * turns + 34) + _TOGETHER * weighted
     registers = next(each for each in _REGISTERS if each >= least or each == _REGISTERS[-1])
     macros = {
         "ELEMENT": ELEMENTS[element.name], "LAYOUT": "ALIGNED", "RESULT": ELEMENTS[formats[2].name],
         "FINISH": FINISHES[finish], "KEPT_WIDE": int(formats[0] is binary32), "GIVEN_WIDE": int(formats[1] is binary32),
         "ROW_WARPS": 1 if by_warp else plan.block // _WARP, "TURNS": turns, "CHUNKS": int(chunks > 1),
-        "IN_FOURS": int(in_fours), "RESIDENT": max(1, 65536 // registers // threads),
+        "WEIGHT": int(weighted), "IN_FOURS": int(in_fours), "RESIDENT": max(1, 65536 // registers // threads),
     }  # fmt: skip
-    problem = RowGradients(0, 0, 0, kept.count, kept.length, chunks, kept.stride, given.stride, eps)
+    problem = RowGradients(0, 0, 0, kept.count, kept.length, chunks, kept.stride, given.stride, eps, 0)
     blocks = -(-kept.count // 4) if by_warp else kept.count
-    takes = {"kept": X, "given": OTHER, "out": OUT}
+    takes = {"kept": X, "given": OTHER, "out": OUT} | ({"weight": ROOM} if weighted else {})
     return Recipe((KernelChoice("row_gradients", macros, blocks, threads, problem, takes),))

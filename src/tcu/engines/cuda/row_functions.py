@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from tcu.engines.cuda.rows import ALIGNMENT
+from tcu.engines.cuda.rows import ALIGNMENT, rows_along
 from tcu.engines.cuda.scans import Lines, Place, lines_of
 from tcu.engines.cuda.sums import Keep, home_of
-from tcu.formats.format import Format
+from tcu.formats.format import Format, format_of, get_format
 from tcu.gpu.device import current, find_gpu
 from tcu.gpu.exponentials import exponentials_recipe
 from tcu.gpu.launch import Launch
-from tcu.gpu.norms import norms_recipe, pitch_of
+from tcu.gpu.norms import norms_recipe
 from tcu.gpu.rows_in_registers import Rows, is_wide
 from tcu.ops.operation import Call, Operation
 
-__all__ = ["of_rows", "weighted_norm"]
+__all__ = ["line_beside", "norms_times", "of_rows", "weighted_norm"]
 
 
 def of_rows(call: Call, x: Any, axis: int, keep: Keep | None = None) -> Any:
@@ -31,8 +31,8 @@ def of_rows(call: Call, x: Any, axis: int, keep: Keep | None = None) -> Any:
         lines = lines_of(library, ordinal, x, axis, call.dtype, call.out, is_map=True)
         eps = None
         if operation.arithmetic == "norms":
-            eps = operation.eps(call.options, _work(lines))
-        return _run(operation, lines, axis, eps, (False, False), None, keep)
+            eps = operation.eps(call.options, _work(lines.element, lines.target))
+        return _run(operation, lines, axis, eps, (None, None), keep)
 
 
 def weighted_norm(
@@ -43,54 +43,100 @@ def weighted_norm(
     ``axis`` is not negative.  Raises what the operation's function raises.
     """
     library, ordinal = home_of((x,), out)
+    weighted = weight is not None, bias is not None
     with current(ordinal):
+        if out is None and axis == x.dim() - 1 and x.is_contiguous() and x.numel():
+            # As most are, where Lines would take several times as long as the rest of the call.
+            stream = library.current_stream(ordinal)
+            own, rows, element = rows_along(library, x, axis, stream)
+            target = format_of(dtype)
+            work = _work(element, target)
+            factors, terms = (_line(each, rows.length, work) for each in (weight, bias))
+            result, place = library.empty(x, tuple(x.shape), target.dtype, ordinal)
+            least = operation.eps((eps, None), work)
+            launch = _launch(operation, rows, rows.length, element, target, least, weighted, None, ordinal)
+            launch.start(own.address, _address(factors), place, stream, _address(terms))
+            return result
         lines = lines_of(library, ordinal, x, axis, dtype, out, is_map=True)
-        pitch, torch = pitch_of(x.shape[axis]), sys.modules["torch"]
-        beside = torch.zeros(2 * pitch, dtype=weight.dtype if bias is None else bias.dtype, device=x.device)
-        given = [each for each in (weight, bias) if each is not None]
-        for number, each in enumerate(given):
-            beside[number * pitch : number * pitch + each.shape[0]] = each.detach()
-        weighted = weight is not None, bias is not None
-        return _run(
-            operation,
-            lines,
-            axis,
-            operation.eps((eps, None), _work(lines)),
-            weighted,
-            beside.data_ptr(),
-            None,
+        work = _work(lines.element, lines.target)
+        beside = _line(weight, x.shape[axis], work), _line(bias, x.shape[axis], work)
+        return _run(operation, lines, axis, operation.eps((eps, None), work), beside, None)
+
+
+def _line(x: Any, length: int, work: Any) -> Any:
+    return None if x is None else line_beside(x, length, np.dtype(work).name)
+
+
+def _address(line: Any) -> int:
+    return 0 if line is None else line.data_ptr()
+
+
+def line_beside(x: Any, length: int, dtype: str) -> Any:
+    """The numbers of a vector in that format, from a multiple of 16 bytes on, in whole granules of as many."""
+    line = x.detach().to(getattr(sys.modules["torch"], dtype)).contiguous()
+    more = -length % (ALIGNMENT // line.itemsize)
+    if more or line.data_ptr() % ALIGNMENT:
+        line = sys.modules["torch"].nn.functional.pad(line, (0, more or ALIGNMENT // line.itemsize))
+    return line
+
+
+def norms_times(operation: Operation, x: Any, given: Any, axis: int, eps: float | None) -> Any:
+    """The norms of the rows of a tensor, in binary32, times gradients of binary32 or of x's format, each product rounded.
+
+    ``axis`` is not negative.
+    """
+    library, ordinal = home_of((x, given))
+    binary32 = get_format("binary32")
+    with current(ordinal):
+        stream = library.current_stream(ordinal)
+        own, rows, element = rows_along(library, x, axis, stream)
+        theirs, beside, kind = rows_along(library, given, axis, stream)
+        shape = (*x.shape[:axis], *x.shape[axis + 1 :], x.shape[axis])
+        result, out = library.empty(x, shape, binary32.dtype, ordinal)
+        least = operation.eps((eps, None), np.float32)
+        launch = _launch(
+            operation, rows, rows.length, element, binary32, least, (False, False), (beside, kind), ordinal
         )
+        launch.start(own.address, theirs.address, out, stream)
+        return result.movedim(-1, axis)
 
 
-def _work(lines: Lines) -> Any:
-    return np.float64 if is_wide(lines.element, lines.target) else np.float32
+def _work(element: Format, target: Format) -> Any:
+    return np.float64 if is_wide(element, target) else np.float32
 
 
 def _run(
-    operation: Operation, lines: Lines, axis: int, eps: float | None, weighted: tuple[bool, bool], beside: int | None,
+    operation: Operation,
+    lines: Lines,
+    axis: int,
+    eps: float | None,
+    beside: tuple[Any, Any],
     keep: Keep | None,
-) -> Any:  # fmt: skip
+) -> Any:
     shape = lines.view.shape
     length = shape[axis]
     count = math.prod(shape) // max(length, 1)
+    weighted = beside[0] is not None, beside[1] is not None
 
     def launch(source: Place, goal: Place) -> Launch:
         address, stride = source
         rows = Rows(count, length, stride, address % ALIGNMENT == 0)
-        return _launch(operation, rows, goal[1], lines.element, lines.target, eps, weighted, lines.ordinal)
+        return _launch(
+            operation, rows, goal[1], lines.element, lines.target, eps, weighted, None, lines.ordinal
+        )
 
-    return lines.run(launch, beside, keep)
+    return lines.run(launch, _address(beside[0]) or None, keep, _address(beside[1]))
 
 
 @lru_cache(maxsize=4096)
 def _launch(
     operation: Operation, rows: Rows, out_stride: int, element: Format, target: Format, eps: float | None,
-    weighted: tuple[bool, bool], ordinal: int,
+    weighted: tuple[bool, bool], given: tuple[Rows, Format] | None, ordinal: int,
 ) -> Launch:  # fmt: skip
     """What rows like these need besides addresses."""
     gpu = find_gpu(ordinal)
     if eps is None:
         recipe = exponentials_recipe(operation.finish, rows, out_stride, element, target, gpu)
     else:
-        recipe = norms_recipe(rows, out_stride, element, target, eps, operation.finish, gpu, weighted)
+        recipe = norms_recipe(rows, out_stride, element, target, eps, operation.finish, gpu, weighted, given)
     return Launch(recipe, gpu)

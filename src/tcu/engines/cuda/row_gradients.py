@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from tcu.engines.cuda.row_functions import line_beside
 from tcu.engines.cuda.rows import rows_along
 from tcu.engines.cuda.sums import home_of
 from tcu.formats.format import Format
@@ -19,12 +20,20 @@ __all__ = ["row_gradient"]
 
 
 def row_gradient(
-    finish: str, given: Any, kept: Any, made: Callable[[Any], Any], axis: int, eps: float, dtype: Any
+    finish: str,
+    given: Any,
+    kept: Any,
+    made: Callable[[Any], Any],
+    axis: int,
+    eps: float,
+    dtype: Any,
+    weight: Any = None,
 ) -> Any:
     """Of rows along an axis that is not negative; None where no kernel serves: of binary64, of rows beyond the longest.
 
     given: the gradients of the results; kept: what a derivative keeps, of which ``made`` makes what the kernel takes, binary32 or
-    itself; dtype: of the gradients that are wanted.
+    itself; dtype: of the gradients that are wanted; weight: None, or numbers by which what is given is first multiplied, in
+    binary32.
     """
     target = rounding_target(dtype)
     narrow = {rounding_target(each.dtype).name for each in (given, kept)} | {target.name}
@@ -39,14 +48,15 @@ def row_gradient(
         theirs, beside, of_given = rows_along(library, given, axis, stream)
         shape = (*kept.shape[:axis], *kept.shape[axis + 1 :], kept.shape[axis])
         result, out = library.empty(kept, shape, target.dtype, ordinal)
-        launch = _launch(finish, rows, beside, (of_kept, of_given, target), eps, ordinal)
-        launch.start(own.address, theirs.address, out, stream)
+        line = None if weight is None else line_beside(weight, kept.shape[axis], "float32")
+        launch = _launch(finish, rows, beside, (of_kept, of_given, target), eps, line is not None, ordinal)
+        launch.start(own.address, theirs.address, out, stream, 0 if line is None else line.data_ptr())
         return result.movedim(-1, axis)
 
 
 @lru_cache(maxsize=1024)
 def _launch(
-    finish: str, kept: Rows, given: Rows, formats: tuple[Format, Format, Format], eps: float, ordinal: int
+    finish: str, kept: Rows, given: Rows, formats: tuple[Format, Format, Format], eps: float, weighted: bool, ordinal: int
 ) -> Launch:  # fmt: skip
     gpu = find_gpu(ordinal)
-    return Launch(row_gradients_recipe(finish, kept, given, formats, eps, gpu), gpu)
+    return Launch(row_gradients_recipe(finish, kept, given, formats, eps, gpu, weighted), gpu)

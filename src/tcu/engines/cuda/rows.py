@@ -193,16 +193,19 @@ def rows_along(library: Any, x: Any, axis: int, stream: int) -> tuple[DeviceArra
 
     The caller holds the first until its launch is on the stream: the allocator gives a copy's memory to whoever asks next.
     """
-    lines = x.detach().movedim(axis, -1)
+    lines = x.detach() if axis == x.dim() - 1 else x.detach().movedim(axis, -1)
     view = library.view("x", lines, stream)
-    kept = tuple(range(len(view.shape) - 1))
-    laid = laid_out(view, kept, (len(kept),))
+    if lines.is_contiguous():  # most are, and to look at strides takes longer than to start a launch
+        length = view.shape[-1]
+        laid: tuple[int, int, int] | None = (math.prod(view.shape[:-1]), length, length)
+    else:
+        kept = tuple(range(len(view.shape) - 1))
+        laid = laid_out(view, kept, (len(kept),))
     if laid is None:
         view = library.view("x", lines.contiguous(), stream)
         laid = laid_out(view, kept, (len(kept),))
         assert laid is not None
-    _, length, stride = laid
-    count = math.prod(view.shape[:-1])
+    count, length, stride = laid
     element = summable(view.dtype, "x", "sum")
     return view, Rows(count, length, stride, view.address % ALIGNMENT == 0), element
 

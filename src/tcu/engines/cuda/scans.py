@@ -130,10 +130,12 @@ class Lines:
     result: Any
     """Of which ``place`` is the view."""
 
-    def run(self, launch: Callable[[Place, Place], Launch], other: int | None, keep: Keep | None) -> Any:
+    def run(
+        self, launch: Callable[[Place, Place], Launch], other: int | None, keep: Keep | None, beside: int = 0
+    ) -> Any:
         """Scan the rows where they lie, or a copy that has them one after another; the same with the results.
 
-        ``launch`` gives what serves such rows; ``other``: the address of what goes with x, if something does.
+        ``launch`` gives what serves such rows; ``other``, ``beside``: the addresses of what goes with x, if something does.
         """
         library, view, shape = self.library, self.view, self.place.shape
         kept, axes = self._split(len(view.shape))
@@ -156,7 +158,7 @@ class Lines:
             chosen = launch((view.address, source[2]), (address, stride))
             start(
                 chosen, library, self.x, self.ordinal, view.address, view.address if other is None else other, address,
-                self.stream,
+                self.stream, beside,
             )  # fmt: skip
             if goal is None:
                 back = tuple(int(axis) for axis in np.argsort(outer + inner))

@@ -57,14 +57,22 @@ __all__ = [
 
 
 def start(
-    launch: Launch, library: Library, like: Any, ordinal: int, x: int, other: int, out: int, stream: int
+    launch: Launch,
+    library: Library,
+    like: Any,
+    ordinal: int,
+    x: int,
+    other: int,
+    out: int,
+    stream: int,
+    beside: int = 0,
 ) -> None:
-    """Put a launch on the stream, with room by the side of the array ``like``."""
+    """Put a launch on the stream, with room by the side of the array ``like``; one without takes a third array, ``beside``."""
     if launch.room:
         _, room = library.empty(like, (launch.room,), np.dtype(np.int64), ordinal)
         launch.start(x, other, out, stream, room)
     else:
-        launch.start(x, other, out, stream)
+        launch.start(x, other, out, stream, beside)
 
 
 Order = tuple[int, ...] | None

@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
-from tcu.ops.layout import reduced_axes
-from tcu.ops.operation import Operation
+from tcu.ops.layout import Along, reduced_axes
+from tcu.ops.operation import Call, Operation
 from tcu.ops.options import defaults
-from tcu.surfaces.torch.watch import recorder
+from tcu.surfaces.torch.unwatched import quickly
+from tcu.surfaces.torch.watch import in_graph, is_watched, recorder
 
 __all__ = [
     "DERIVATIVES",
@@ -107,9 +108,13 @@ def sum_along(x: Any, axis: int) -> Any:
     return recorded_sum("sum_along", x, [axis], True)
 
 
-def recorded_sum(operator: str, x: Any, axes: list[int], keepdims: bool) -> Any:
+def recorded_sum(operator: str, x: Any, axes: list[int], keepdims: bool, dtype: Any = None) -> Any:
+    """Past the operator where nobody watches, as in a usual backward pass: its dispatch takes longer than a launch."""
     total = DERIVATIVES[operator]
-    return total.record(x, axes, keepdims, *defaults(total.operation.options[:-1]), x.dtype)
+    options = *defaults(total.operation.options[:-1]), dtype or x.dtype
+    if x.is_cuda and not in_graph() and not is_watched(x, x):
+        return quickly(Call(total.operation, (x,), Along(tuple(axes), keepdims), options))
+    return total.record(x, axes, keepdims, *options)
 
 
 def logsumexp_along(x: Any, axis: int) -> Any:

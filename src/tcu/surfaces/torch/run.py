@@ -12,16 +12,15 @@ from typing import Any
 
 import torch
 
-from tcu.engines import host, library_integers, load_cuda
+from tcu.engines import host, library_integers
 from tcu.errors import ParameterError
 from tcu.formats.format import named_format
-from tcu.formats.tensor import host_view, is_tensor, plain_view, tensor_of
+from tcu.formats.tensor import is_tensor, plain_view, tensor_of
 from tcu.ops.info import scan_info
-from tcu.ops.layout import Along, Ragged, check_line, scan_axis
+from tcu.ops.layout import Ragged, check_line, scan_axis
 from tcu.ops.operation import OPERATIONS, Call, Operation
 from tcu.ops.options import OPTIONS, defaults
 from tcu.ops.request import ScanRequest
-from tcu.surfaces.torch import launch_cache
 from tcu.surfaces.torch.checks import (
     check_arrays,
     check_numbers,
@@ -39,6 +38,7 @@ from tcu.surfaces.torch.forms import Form, form_of, forms_of
 from tcu.surfaces.torch.index_sums import sum_by_index
 from tcu.surfaces.torch.launch_cache import known, shortcut
 from tcu.surfaces.torch.scaled import run as scaled
+from tcu.surfaces.torch.unwatched import executed, quickly
 from tcu.surfaces.torch.watch import holds_numbers, in_graph, is_watched, recorder
 
 __all__ = [
@@ -71,8 +71,8 @@ def run(call: Call) -> Any:
         watched = watched or is_watched(x, layout.offsets)
     if not watched:
         if x.is_cuda and call.out is None and not call.return_info and call.progress is None:
-            return _quickly(call)
-        result, info = _executed(call)
+            return quickly(call)
+        result, info = executed(call)
         return (result, info) if call.return_info else result
     return _watched(call)
 
@@ -108,19 +108,7 @@ def _info_of_watched(call: Call) -> Any:
     plain = tuple(each.detach() for each in call.arrays)
     if len(plain) == 2 and call.arrays[0] is call.arrays[1]:
         plain = (plain[0], plain[0])
-    return _executed(call._replace(arrays=plain, out=None, progress=None))[1]
-
-
-# On a GPU, if nothing but the result is wanted.
-
-
-def _quickly(call: Call) -> Any:
-    key = launch_cache.key_of(*call[:4])
-    result = launch_cache.again(key, call.arrays, call.layout)
-    if result is not None:
-        return result
-    check_arrays(call.arrays)
-    return load_cuda().execute(call, launch_cache.keeper(key))[0]
+    return executed(call._replace(arrays=plain, out=None, progress=None))[1]
 
 
 # Integers, which have no gradient: exactly where the result is at hand, by PyTorch where it is not.
@@ -147,34 +135,6 @@ def _of_integers(call: Call) -> Any:
     if out.dtype != found.dtype:
         raise ParameterError(f"out has dtype {out.dtype}, the result {found.dtype}: give them the same dtype")
     return out.copy_(found)
-
-
-# With numbers, nobody recording it.
-
-
-def _executed(call: Call) -> tuple[Any, Any]:
-    operation, arrays, layout, options, out, return_info, progress = call
-    x = arrays[0]
-    if isinstance(layout, Along):
-        form_of(operation, Along).arguments(layout, x)  # which looks at the axes
-    check_arrays(arrays, data=True)
-    if out is not None:
-        form = form_of(operation, type(layout))
-        if isinstance(layout, Ragged):
-            layout = Ragged(*form.arguments(layout, x))
-        check_out(out, x, form.shape(x, layout))
-    if x.is_cuda:
-        result, info = load_cuda().execute(call._replace(layout=layout))
-    else:
-        view = plain_view(x, "x")
-        y = arrays[-1]
-        views = (view,) if len(arrays) == 1 else (view, view if y is x else plain_view(y, "y"))
-        place = None if out is None else host_view(out, "out")
-        result, info = host.execute(Call(operation, views, layout, options, place, return_info, progress))
-        result = tensor_of(result) if out is None else out
-    if out is not None and not out.is_inference():
-        torch.autograd.graph.increment_version(out)
-    return result, info
 
 
 # The operators.
@@ -220,7 +180,7 @@ def _register(operation: Operation, form: Form) -> None:
 
     def execute(*arguments: Any) -> Any:
         call = call_of(arguments)
-        return _quickly(call) if arguments[0].is_cuda else _executed(call)[0]
+        return quickly(call) if arguments[0].is_cuda else executed(call)[0]
 
     def shape_alone(*arguments: Any, **named: Any) -> Any:
         arrays = arguments[:operands]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from tcu.engines import host, load_cuda
@@ -12,9 +13,9 @@ from tcu.ops.layout import Whole
 from tcu.ops.operation import Operation
 from tcu.ops.result import rounding_target
 from tcu.surfaces.torch.checks import check_out, of_schema, put
-from tcu.surfaces.torch.derivative import Derivative, exact_sum
+from tcu.surfaces.torch.derivative import Derivative, exact_sum, recorded_sum
 from tcu.surfaces.torch.forms import Form
-from tcu.surfaces.torch.watch import in_graph, is_watched, recorder
+from tcu.surfaces.torch.watch import in_graph, is_for_backward, is_watched, recorder, wants_gradients
 
 __all__ = ["run"]
 
@@ -34,18 +35,23 @@ def run(
     watched = in_graph() or any(is_watched(each, each) for each in given)
     wide = torch.float64 in (x.dtype, kind)
     if not watched and x.is_cuda and wide == (work == "float64"):
-        lines = [None if each is None else each.to(getattr(torch, work)) for each in (weight, bias)]
         return load_cuda().weighted_norm(
-            operation, x, axis % x.dim(), *lines, eps, rounding_target(dtype).dtype, out
+            operation, x, axis % x.dim(), weight, bias, eps, rounding_target(dtype).dtype, out
         )
+    if out is None and x.is_cuda and not wide and work == "float32" and is_for_backward(given):
+        return _OfNorm.apply(x, weight, bias, _Norm(operation, norm, axis % x.dim(), eps, kind))
     x = norm(x, axis, eps=eps, dtype=work)
     if not watched:
         result = _execute(x, weight, bias, axis, kind)
         return result if out is None else out.copy_(result)
-    record = recorder("scaled", _OfScaled, "rms_norm")
+    record = _recorder()
     if out is None:
         return record(x, weight, bias, axis, kind)
     return put(lambda *_: record(x, weight, bias, axis, kind), [x, *given[1:]], (), kind, out)
+
+
+def _recorder() -> Any:
+    return recorder("scaled", _OfScaled, "rms_norm")
 
 
 def _execute(x: Any, weight: Any, bias: Any, axis: int, dtype: Any) -> Any:
@@ -118,6 +124,76 @@ class _OfScaled(Derivative):
         if of_bias is not None:
             parts.append(_beside(x, of_bias, axis).expand(x.shape))
         return sum(parts[1:], parts[0]).to(ctx.result_dtype)
+
+
+class _Norm(NamedTuple):
+    """A norm of rows in binary32, but for its tensors."""
+
+    operation: Operation
+    norm: Any
+    axis: int
+    eps: float | None
+    dtype: Any
+
+    def in_steps(self, x: Any, weight: Any, bias: Any) -> Any:
+        """By operators, each with derivatives of its own."""
+        x = self.norm(x, self.axis, eps=self.eps, dtype="float32")
+        return _recorder()(x, weight, bias, self.axis, self.dtype)
+
+
+class _OfNorm(torch.autograd.Function):  # type: ignore[misc]
+    """The norm and its scaling in one launch, for a backward pass alone, which has the bits of the derivatives of both steps.
+
+    It keeps x and the weight, not the norms.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, weight: Any, bias: Any, call: _Norm) -> Any:
+        ctx.save_for_backward(x, weight, bias)
+        ctx.call = call
+        return load_cuda().weighted_norm(
+            call.operation, x, call.axis, weight, bias, call.eps, rounding_target(call.dtype).dtype, None
+        )
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        given, call = ctx.saved_tensors, ctx.call
+        found = None if is_watched(gradient, given[0]) else _gradients_at_once(ctx, gradient)
+        if found is None:
+            again = wants_gradients()
+            with torch.enable_grad():
+                leaves = [
+                    None if each is None else each if again else each.detach().requires_grad_()
+                    for each in given
+                ]
+                result = call.in_steps(*leaves)
+            wanted = [each for each, needs in zip(leaves, ctx.needs_input_grad, strict=False) if needs]
+            of_wanted = iter(torch.autograd.grad(result, wanted, gradient, create_graph=again))
+            found = [next(of_wanted) if needs else None for needs in ctx.needs_input_grad[:3]]
+        return *found, None
+
+
+def _gradients_at_once(ctx: Any, gradient: Any) -> list[Any] | None:
+    """Of x, the weight and the bias, where they are needed; None where no kernel serves."""
+    (x, weight, bias), (operation, _, axis, eps, _) = ctx.saved_tensors, ctx.call
+    needs, engine = ctx.needs_input_grad, load_cuda()
+    rows = [i for i in range(x.dim()) if i != axis]
+    of_x = of_weight = of_bias = None
+    if not x.numel() or gradient.dtype not in (x.dtype, torch.float32):
+        return None
+    if needs[0]:
+        least = float(operation.eps((eps, None), np.float32))
+        of_x = engine.row_gradient(
+            operation.finish, gradient, x, lambda kept: kept, axis, least, x.dtype, weight
+        )
+        if of_x is None:
+            return None
+    if weight is not None and needs[1]:
+        products = engine.norms_times(operation, x, gradient, axis, eps)
+        of_weight = exact_sum(products, rows).to(weight.dtype)
+    if bias is not None and needs[2]:
+        of_bias = recorded_sum("fsum_along", gradient, rows, False, torch.float32).to(bias.dtype)
+    return [of_x, of_weight, of_bias]
 
 
 def _shape_alone(x: Any, weight: Any, bias: Any, axis: int, dtype: Any) -> Any:

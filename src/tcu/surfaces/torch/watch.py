@@ -11,8 +11,8 @@ from torch.autograd import forward_ad
 from tcu.errors import ParameterError
 
 __all__ = [
-    "PLAIN", "constant", "has_numbers_in_batch", "has_watchers", "hidden", "holds_numbers", "in_graph", "is_mode_on", "is_watched",
-    "is_wrapped", "recorder", "wants_gradients",
+    "PLAIN", "constant", "has_numbers_in_batch", "has_watchers", "hidden", "holds_numbers", "in_graph", "is_for_backward",
+    "is_mode_on", "is_watched", "is_wrapped", "recorder", "wants_gradients",
 ]  # fmt: skip
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -47,6 +47,11 @@ def is_watched(x: Any, y: Any) -> bool:
 def is_mode_on() -> bool:
     """Whether forward mode, or a mode of a program's own, watches all that is done with tensors."""
     return bool(_dispatch_modes() or _function_modes() or forward_ad._current_level >= 0)
+
+
+def is_for_backward(arrays: Sequence[Any]) -> bool:
+    """Whether, of all that may watch a call with these tensors, at most a later backward pass does."""
+    return not in_graph() and all(type(x) in PLAIN for x in arrays) and not _transforms() and not is_mode_on()
 
 
 def holds_numbers(arrays: Sequence[Any]) -> bool:

@@ -12,6 +12,8 @@
 //
 // Compiled with what reduce/rows_in_registers.cuh names, and
 //   WEIGHT, BIAS  1: results are multiplied by a number for each place of a row, and one is added then, each step rounded
+//   GIVEN  1: results are multiplied by gradients, which have rows of their own; GIVEN_WIDE: those of binary32, else of ELEMENT;
+//          GIVEN_ALIGNED: their vectors begin at multiples of 16 bytes
 //   FINISH  UNIT: x over the root of the mean square; STANDARD: the same of deviations from the mean; DIRECTION: x over the norm
 
 #include "device/reduce/rows_in_registers.cuh"
@@ -58,10 +60,9 @@ struct Beside {
     }
 
     __device__ void load(const Norms& p, RowIndex offset) {
-        const Working* const lines = static_cast<const Working*>(p.beside);
         const RowIndex length = static_cast<RowIndex>(p.length);
-        if (WEIGHT) load(factors, lines, offset, length);
-        if (BIAS) load(terms, lines + (WEIGHT ? p.pitch : 0), offset, length);
+        if (WEIGHT) load(factors, static_cast<const Working*>(p.weight), offset, length);
+        if (BIAS) load(terms, static_cast<const Working*>(p.bias), offset, length);
     }
 
     __device__ Working of(Working x, int j) const {
@@ -69,6 +70,38 @@ struct Beside {
         return BIAS ? plus(x, terms[j]) : x;
     }
 };
+
+#if GIVEN
+#if GIVEN_WIDE
+typedef u32 GivenCode;
+__device__ inline Working of_given(GivenCode code) { return __uint_as_float(code); }
+#else
+typedef Code GivenCode;
+__device__ inline Working of_given(GivenCode code) { return real(code); }
+#endif
+
+// The gradients of a vector's places in a row.
+struct Gradients {
+    GivenCode codes[PER_LOAD];
+
+    __device__ void load(const GivenCode* row, RowIndex offset, RowIndex length) {
+        if constexpr (GIVEN_ALIGNED && !PARTIAL) {
+            constexpr int PER_GRANULE = 16 / sizeof(GivenCode);
+#pragma unroll
+            for (int j = 0; j < PER_LOAD; j += PER_GRANULE) {
+                const uint4 words = load::read_once(row + offset + j);
+                memcpy(codes + j, &words, sizeof words);
+            }
+        } else {
+#pragma unroll
+            for (int j = 0; j < PER_LOAD; ++j)
+                codes[j] = offset + j >= 0 && offset + j < length ? __ldg(row + offset + j) : GivenCode(0);
+        }
+    }
+
+    __device__ Working of(Working x, int j) const { return times(of_given(codes[j]), x); }
+};
+#endif
 
 // The sum of terms of the row's numbers.
 template <int WHICH, int PASS, typename Term>
@@ -138,7 +171,12 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid
     ResultNumber* const out = static_cast<ResultNumber*>(p.out) + (is_there ? number * p.out_stride : 0);
     every_step<CENTRED + 2>(row, [&](RowIndex first) {
         if (PASSES) own.load(row, first, 0);
-#if WEIGHT || BIAS
+#if GIVEN
+        const GivenCode* const given = static_cast<const GivenCode*>(p.given) + number * p.given_stride;
+        Gradients gradients;
+        store_at_places(own, row, out, first, [&](RowIndex offset) { gradients.load(given, offset, length); },
+                        [&](Working x, int j) { return gradients.of(times(deviation.of(x), over), j); });
+#elif WEIGHT || BIAS
         Beside beside;
         store_at_places(own, row, out, first, [&](RowIndex offset) { beside.load(p, offset); },
                         [&](Working x, int j) { return beside.of(times(deviation.of(x), over), j); });

@@ -14,6 +14,7 @@
 //   ROW_WARPS   of a row: 1, or those of a block of the plan
 //   TURNS       loads of a thread for a row, or for a chunk of it
 //   CHUNKS      1: rows of several chunks; 0: of one
+//   WEIGHT      1: what is given is first multiplied by a number of binary32 for each place of a row, of norms with weights
 //   IN_FOURS     1: four neighbours are loaded and stored at once
 
 #include "device/finish/sixteen_bits.cuh"
@@ -88,12 +89,27 @@ struct RowOfBoth {
     const char* given;
     GradientCode* out;
     i64 length, chunks;
+    const float* weight;  // from a multiple of 16 bytes on, in whole fours
 
     // Where a thread's load `turn` of a chunk begins.
     __device__ static i64 at(i64 chunk, int turn) {
         const int lane = threadIdx.x % WARP, warp = ROW_WARPS == 1 ? 0 : threadIdx.x / WARP;
         return (((chunk * TURNS + turn) * ROW_WARPS + warp) * WARP + lane) * TOGETHER;
     }
+};
+
+// The weights of a load.
+struct Weights {
+    float numbers[TOGETHER];
+
+    __device__ Weights(const RowOfBoth& row, i64 at) {
+#if WEIGHT
+        const uint4 v = at < row.length ? __ldg(reinterpret_cast<const uint4*>(row.weight + at)) : make_uint4(0, 0, 0, 0);
+        memcpy(numbers, &v, sizeof v);
+#endif
+    }
+
+    __device__ float of(float g, int i) const { return WEIGHT ? times(g, numbers[i]) : g; }
 };
 
 // What a thread has of a row, or of a chunk.
@@ -131,17 +147,20 @@ __device__ inline double of_a_load(const double (&sums)[TOGETHER]) {
 // The sum of the row's terms by the plan of tcu.sum, rounded to binary32, in all threads of the row.
 template <typename Term>
 __device__ inline float sum_of_row(OwnOfBoth& own, const RowOfBoth& row, Term term) {
-    const auto number = [&](i64 at, int turn, int i) {
-        return at + i < row.length ? static_cast<double>(term(own.kept[turn].number(i), own.given[turn].number(i))) : 0.0;
+    const auto number = [&](const Weights& weights, i64 at, int turn, int i) {
+        const float g = weights.of(own.given[turn].number(i), i);
+        return at + i < row.length ? static_cast<double>(term(own.kept[turn].number(i), g)) : 0.0;
     };
 #if ROW_WARPS == 1
     constexpr int WIDTH = warp::power_of_two(TURNS);
     double tiles[WIDTH] = {};
 #pragma unroll
     for (int turn = 0; turn < TURNS; ++turn) {
+        const i64 at = RowOfBoth::at(0, turn);
+        const Weights weights(row, at);
         double sums[TOGETHER];
 #pragma unroll
-        for (int i = 0; i < TOGETHER; ++i) sums[i] = plus(0.0, number(RowOfBoth::at(0, turn), turn, i));
+        for (int i = 0; i < TOGETHER; ++i) sums[i] = plus(0.0, number(weights, at, turn, i));
         tiles[turn] = of_a_load(sums);
     }
     return __double2float_rn(__shfl_sync(ALL, warp::sum_of_tiles<WIDTH, 1>(tiles), 0));
@@ -150,9 +169,12 @@ __device__ inline float sum_of_row(OwnOfBoth& own, const RowOfBoth& row, Term te
     every_chunk(own, row, [&](i64 chunk) {
         double sums[TOGETHER] = {};
 #pragma unroll
-        for (int turn = 0; turn < TURNS; ++turn)
+        for (int turn = 0; turn < TURNS; ++turn) {
+            const i64 at = RowOfBoth::at(chunk, turn);
+            const Weights weights(row, at);
 #pragma unroll
-            for (int i = 0; i < TOGETHER; ++i) sums[i] = plus(sums[i], number(RowOfBoth::at(chunk, turn), turn, i));
+            for (int i = 0; i < TOGETHER; ++i) sums[i] = plus(sums[i], number(weights, at, turn, i));
+        }
         const double of_chunk = warp::across_warps<ROW_WARPS>(warp::tree<WARP>(of_a_load(sums)));
         if (threadIdx.x == 0) of_chunks[chunk] = of_chunk;
     });
@@ -173,9 +195,11 @@ __device__ inline void store(OwnOfBoth& own, const RowOfBoth& row, Finished fini
 #pragma unroll
         for (int turn = 0; turn < TURNS; ++turn) {
             const i64 at = RowOfBoth::at(chunk, turn);
+            const Weights weights(row, at);
             float x[TOGETHER];
 #pragma unroll
-            for (int i = 0; i < TOGETHER; ++i) x[i] = finished(own.kept[turn].number(i), own.given[turn].number(i));
+            for (int i = 0; i < TOGETHER; ++i)
+                x[i] = finished(own.kept[turn].number(i), weights.of(own.given[turn].number(i), i));
             if (at >= row.length) continue;
             u32 words[sizeof(GradientCode)];
 #if RESULT == BINARY32
@@ -209,7 +233,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     const RowOfBoth row = {
         static_cast<const char*>(p.kept) + number * p.kept_stride * KEPT_BYTES,
         static_cast<const char*>(p.given) + number * p.given_stride * GIVEN_BYTES,
-        static_cast<GradientCode*>(p.out) + number * p.length, p.length, p.chunks};
+        static_cast<GradientCode*>(p.out) + number * p.length, p.length, p.chunks, static_cast<const float*>(p.weight)};
     OwnOfBoth own;
     if (!CHUNKS) own.load(row, 0);
 #if FINISH == SHARE
