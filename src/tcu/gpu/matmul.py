@@ -175,8 +175,8 @@ _KEPT = ((64, 3, 1, 4), (128, 3, 1, 2), (256, 1, 2, 2))
 
 What such products take is decided by the order in which reads and writes come to memory.  H200, float16 to binary32, share
 of cuBLAS's speed of 1,048,576 x 64 x 64, x 128 x 128, x 256 x 256: tiles of 128 rows whose threads write and whose B comes
-with each tile 0.97, 0.985, 0.95, with any number of blocks, stages and hints to the second cache; these 0.99 to 1.00, 1.02
-and 1.00.  64 columns: a buffer less for each warp 0.98, two blocks a multiprocessor 0.98; 256 columns: a tile at a time 0.985,
+with each tile 0.97, 0.985, 0.95, with any number of blocks, stages and hints to the second cache; these 0.995 to 1.00, 1.02
+and 1.00.  64 columns: one buffer to three 0.995 to 0.999, two warpgroups 0.975 to 0.997; 256 columns: a tile at a time 0.985,
 three 0.98, two warpgroups 0.95 to 0.97, eight buffers 0.955, fewer blocks than multiprocessors 0.80 to 0.995.
 """
 _LEAST_RING = 4
