@@ -279,6 +279,59 @@ def test_gradients_of_weights(name: str) -> None:
     torch.library.opcheck(torch.ops.tcu.scaled.default, (y[:3], weight, None, 1, torch.float32))
 
 
+@pytest.mark.parametrize("served", [False, True])
+@pytest.mark.parametrize("name", ["rms_norm", "layer_norm"])
+def test_one_launch_for_a_norm_and_its_weight_has_the_gradients_of_both_steps(
+    monkeypatch: pytest.MonkeyPatch, name: str, served: bool
+) -> None:
+    """Here the CPU stands in for the launches, which serve the gradient of x or do not; tests/test_gpu_row_functions.py has theirs."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    from tcu.ops import LAYER_NORM, RMS_NORM
+    from tcu.surfaces.torch import scaled
+
+    function = getattr(tcu, name)
+    x = torch.randn(5, 7, 3).bfloat16().requires_grad_()
+    weight = torch.randn(7).requires_grad_()
+    bias = torch.randn(7).bfloat16().requires_grad_() if name == "layer_norm" else None
+    lines = [each for each in (weight, bias) if each is not None]
+    given = torch.randn(5, 7, 3).bfloat16()
+
+    def in_steps(wanted: Any, again: bool) -> Any:
+        found = function(x, 1, weight=weight, **({} if bias is None else {"bias": bias}))
+        return torch.autograd.grad(found, wanted, given, create_graph=again)
+
+    class OnCpu:
+        @staticmethod
+        def weighted_norm(
+            _: Any, x: Any, axis: int, weight: Any, bias: Any, eps: Any, dtype: Any, out: Any
+        ) -> Any:
+            return function(
+                x, axis, weight=weight, eps=eps, dtype=dtype, **({} if bias is None else {"bias": bias})
+            )
+
+        @staticmethod
+        def row_gradient(*_: Any) -> Any:
+            with torch.enable_grad():
+                return in_steps([x], False)[0] if served else None
+
+        @staticmethod
+        def norms_times(_: Any, x: Any, given: Any, axis: int, eps: Any) -> Any:
+            return function(x, axis, eps=eps, dtype="float32") * given
+
+    monkeypatch.setattr(scaled, "load_cuda", lambda: OnCpu)
+    operation = {"rms_norm": RMS_NORM, "layer_norm": LAYER_NORM}[name]
+    call = scaled._Norm(operation, function, 1, None, torch.bfloat16)
+    found = scaled._OfNorm.apply(x, weight, bias, call)
+    for wanted in ([x, *lines], [x], lines):
+        for again in (False, True):
+            mine = torch.autograd.grad(found, wanted, given, retain_graph=True, create_graph=again)
+            theirs = in_steps(wanted, again)
+            assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
+            if again:
+                second = [torch.autograd.grad(each[0].float().square().sum(), x) for each in (mine, theirs)]
+                assert torch.equal(second[0][0], second[1][0])
+
+
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "rms_norm", "layer_norm", "normalize"])
 def test_gradients_of_a_row_depend_on_the_row_alone(name: str) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)

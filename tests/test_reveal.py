@@ -417,6 +417,31 @@ def test_a_function_that_is_almost_a_chain_of_fmas_is_refused_without_a_search_o
     assert 1 not in tried
 
 
+@pytest.mark.parametrize(
+    ("operand", "arithmetic"),
+    [
+        ("e4m3", AlignedSum(1, 17, "RZ", -133)), ("e4m3", AlignedSum(1, 19, "RZ", -133)), ("e5m2", AlignedSum(1, 26, "RZ")),
+        ("binary16", AlignedSum(1, 24, "RNE")), ("bfloat16", AlignedSum(1, 25, "RNE", -133)),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_units_that_add_one_product_at_a_time_are_searched_however_seldom_they_differ_from_fmas(
+    monkeypatch: pytest.MonkeyPatch, operand: str, arithmetic: AlignedSum
+) -> None:
+    """Sums of eight-bit products are exact nearly always."""
+    tried: list[int] = []
+
+    def searched(way: Any, *_: Any) -> Any:
+        tried.append(way.block)
+        return iter(())
+
+    monkeypatch.setattr(unit_arithmetic, "_searched", searched)
+    row = Instruction("mma", operand, operand, "binary32", (16, 8, 1), arithmetic, ())
+    function = split_product(row, [range(5), range(5, 8)], False)
+    tcu.reveal(function, kind="matmul", shape=(4, 3, 8), dtype=get_format(operand).dtype, seed=0, outputs=100)
+    assert 1 in tried
+
+
 CHAIN_WITHOUT_FLUSHES = Unit(
     "no flushes", "-", "-", "-", (replace(FLUSHING, arithmetic=FusedChain(order=(1, 0))),)
 )
