@@ -44,8 +44,7 @@ from tcu.engines.cuda import sums as device_sums  # noqa: E402
 from tcu.ops import SUM, Call, find_operation  # noqa: E402
 from tcu.ops.layout import WHOLE, Along, Layout, Ragged  # noqa: E402
 from tcu.ops.request import Request  # noqa: E402
-from tcu.surfaces.torch import launch_cache  # noqa: E402
-from tcu.surfaces.torch import run as torch_run  # noqa: E402
+from tcu.surfaces.torch import launch_cache, unwatched  # noqa: E402
 
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 PLAN = ("H100", "short-chain", None, None, None, None)
@@ -159,7 +158,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def quickly(name: str, arrays: tuple[Any, ...], layout: Layout, options: tuple[Any, ...]) -> Any:
-    return torch_run._quickly(Call(find_operation(name), arrays, layout, options))
+    return unwatched.quickly(Call(find_operation(name), arrays, layout, options))
 
 
 def along(name: str, x: Any, axis: Any, keepdims: bool = False, **options: Any) -> Any:
@@ -554,7 +553,7 @@ def by_shortcut(monkeypatch: pytest.MonkeyPatch) -> Any:
         found = known(given)
         if found is None:
             found = launch_cache.shortcut(*given[:4])
-        return torch_run._quickly(given) if found is None else found
+        return unwatched.quickly(given) if found is None else found
 
     monkeypatch.setattr(launch_cache, "_on_gpu", torch.is_tensor)
     monkeypatch.setattr(launch_cache, "key_of", counted)

@@ -34,7 +34,11 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type
 from tcu.engines.cuda import sums as device_sums  # noqa: E402
 from tcu.ops import Call, find_operation  # noqa: E402
 from tcu.ops.layout import WHOLE  # noqa: E402
-from tcu.surfaces.torch import checks, launch_cache  # noqa: E402
+from tcu.surfaces.torch import (  # noqa: E402
+    checks,
+    launch_cache,
+    unwatched,
+)
 from tcu.surfaces.torch import run as torch_run  # noqa: E402
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -618,7 +622,7 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def quickly(name: str, *arrays: Any) -> Any:
     operation = find_operation(name)
-    return torch_run._quickly(Call(operation, arrays, WHOLE, operation.values({})))
+    return unwatched.quickly(Call(operation, arrays, WHOLE, operation.values({})))
 
 
 def test_the_second_sum_of_a_kind_needs_addresses_only(notes: Any) -> None:

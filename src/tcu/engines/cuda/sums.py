@@ -68,11 +68,13 @@ def start(
     beside: int = 0,
 ) -> None:
     """Put a launch on the stream, with room by the side of the array ``like``; one without takes a third array, ``beside``."""
+    room = beside
     if launch.room:
         _, room = library.empty(like, (launch.room,), np.dtype(np.int64), ordinal)
+    if room:
         launch.start(x, other, out, stream, room)
     else:
-        launch.start(x, other, out, stream, beside)
+        launch.start(x, other, out, stream)
 
 
 Order = tuple[int, ...] | None
