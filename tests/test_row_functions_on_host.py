@@ -26,6 +26,8 @@ from tcu.gpu.rows_in_registers import Rows
 from tcu.ops import LAYER_NORM, LOG_SOFTMAX, LOGSUMEXP, NORMALIZE, RMS_NORM, SOFTMAX, Operation
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
+LINES = [(1, 0, 0), (7, 2, 1), (64, 0, 0), (515, 0, 0), (1024, 8, 0), (4099, 1, 5), (8192, 0, 0)]
+"""(length of a row, numbers between rows, numbers behind a multiple of 16 bytes)"""
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
 operations = pytest.mark.parametrize(
     "operation", [SOFTMAX, LOG_SOFTMAX, LOGSUMEXP, RMS_NORM, LAYER_NORM, NORMALIZE], ids=str
@@ -93,15 +95,7 @@ def test_norms_times_gradients_are_those_of_two_steps(
     host: HostGpu, operation: Operation, dtype: Any, wide: bool
 ) -> None:
     """The norms in binary32 first, then each product, rounded."""
-    for length, gap, shift in (
-        (1, 0, 0),
-        (7, 2, 1),
-        (64, 0, 0),
-        (515, 0, 0),
-        (1024, 8, 0),
-        (4099, 1, 5),
-        (8192, 0, 0),
-    ):
+    for length, gap, shift in LINES:
         x = numbers((9, length), dtype, length)
         given = numbers((9, length), np.float32 if wide else dtype, length + 1)
         found = times_given(host, operation, x, given, gap, shift)
@@ -166,15 +160,7 @@ def test_rows_have_the_bits_of_the_model(host: HostGpu, operation: Operation, dt
 def test_weighted_rows_have_the_bits_of_the_model(
     host: HostGpu, operation: Operation, dtype: Any, lines: tuple[str, ...]
 ) -> None:
-    for length, gap, shift in (
-        (1, 0, 0),
-        (7, 2, 1),
-        (64, 0, 0),
-        (515, 0, 0),
-        (1024, 8, 0),
-        (4099, 1, 5),
-        (8192, 0, 0),
-    ):
+    for length, gap, shift in LINES:
         x, rng = numbers((9, length), dtype, length), np.random.default_rng(length)
         work = np.float64 if dtype == np.float64 else np.float32
         given = {each: rng.standard_normal(length).astype(work) for each in lines}

@@ -55,20 +55,11 @@ def norms_recipe(
     with np.errstate(over="ignore"):
         of_lifted = [float(np.ldexp(eps, power * lift)) for lift in (0, up, down)]
     of_given, kind = given or (rows, element)
+    eps, eps_up, eps_down = of_lifted
     problem = Norms(
-        0,
-        0,
-        rows.count,
-        rows.length,
-        rows.stride,
-        out_stride,
-        *of_lifted,
-        up,
-        0,
-        0,
-        0,
-        of_given.stride,
-    )
+        rows=rows.count, length=rows.length, stride=rows.stride, out_stride=out_stride, eps=eps, eps_up=eps_up,
+        eps_down=eps_down, up=up, given_stride=of_given.stride,
+    )  # fmt: skip
     of_given_aligned = of_given.aligned and of_given.stride * kind.dtype.itemsize % LOAD == 0
     return Recipe(
         (

@@ -20,7 +20,7 @@ from tcu.gpu.norms import norms_recipe
 from tcu.gpu.rows_in_registers import Rows, is_wide
 from tcu.ops.operation import Call, Operation
 
-__all__ = ["line_beside", "norms_times", "of_rows", "weighted_norm"]
+__all__ = ["address_of", "line_beside", "norms_times", "of_rows", "weighted_norm"]
 
 
 def of_rows(call: Call, x: Any, axis: int, keep: Keep | None = None) -> Any:
@@ -38,7 +38,7 @@ def of_rows(call: Call, x: Any, axis: int, keep: Keep | None = None) -> Any:
 def weighted_norm(
     operation: Operation, x: Any, axis: int, weight: Any, bias: Any, eps: float | None, dtype: Any, out: Any
 ) -> Any:
-    """A norm of the rows of a tensor times a weight, plus a bias, each None or of the format in which rows are computed.
+    """A norm of the rows of a tensor times a weight, plus a bias, each None or a vector of any format.
 
     ``axis`` is not negative.  Raises what the operation's function raises.
     """
@@ -51,33 +51,34 @@ def weighted_norm(
             own, rows, element = rows_along(library, x, axis, stream)
             target = format_of(dtype)
             work = _work(element, target)
-            factors, terms = (_line(each, rows.length, work) for each in (weight, bias))
+            factors, terms = (line_beside(each, rows.length, work) for each in (weight, bias))
             result, place = library.empty(x, tuple(x.shape), target.dtype, ordinal)
             least = operation.eps((eps, None), work)
             launch = _launch(operation, rows, rows.length, element, target, least, weighted, None, ordinal)
-            launch.start(own.address, _address(factors), place, stream, _address(terms))
+            launch.start(own.address, address_of(factors), place, stream, address_of(terms))
             return result
         lines = lines_of(library, ordinal, x, axis, dtype, out, is_map=True)
         work = _work(lines.element, lines.target)
-        beside = _line(weight, x.shape[axis], work), _line(bias, x.shape[axis], work)
+        beside = line_beside(weight, x.shape[axis], work), line_beside(bias, x.shape[axis], work)
         return _run(operation, lines, axis, operation.eps((eps, None), work), beside, None)
 
 
-def _line(x: Any, length: int, work: Any) -> Any:
-    return None if x is None else line_beside(x, length, np.dtype(work).name)
-
-
-def _address(line: Any) -> int:
-    return 0 if line is None else line.data_ptr()
-
-
-def line_beside(x: Any, length: int, dtype: str) -> Any:
-    """The numbers of a vector in that format, from a multiple of 16 bytes on, in whole granules of as many."""
-    line = x.detach().to(getattr(sys.modules["torch"], dtype)).contiguous()
-    more = -length % (ALIGNMENT // line.itemsize)
+def line_beside(x: Any, length: int, work: Any) -> Any:
+    """The numbers of a vector, if there is one, in that format, from a multiple of 16 bytes on, in whole granules of as many."""
+    if x is None:
+        return None
+    torch = sys.modules["torch"]
+    line = x.detach().to(getattr(torch, np.dtype(work).name)).contiguous()
+    per_granule = ALIGNMENT // line.itemsize
+    more = -length % per_granule
     if more or line.data_ptr() % ALIGNMENT:
-        line = sys.modules["torch"].nn.functional.pad(line, (0, more or ALIGNMENT // line.itemsize))
+        line = torch.nn.functional.pad(line, (0, more or per_granule))
     return line
+
+
+def address_of(line: Any) -> int:
+    """Of a vector, if there is one."""
+    return 0 if line is None else line.data_ptr()
 
 
 def norms_times(operation: Operation, x: Any, given: Any, axis: int, eps: float | None) -> Any:
@@ -113,6 +114,7 @@ def _run(
     beside: tuple[Any, Any],
     keep: Keep | None,
 ) -> Any:
+    """``beside``: the weight and the bias, as :func:`line_beside` gives them."""
     shape = lines.view.shape
     length = shape[axis]
     count = math.prod(shape) // max(length, 1)
@@ -125,7 +127,7 @@ def _run(
             operation, rows, goal[1], lines.element, lines.target, eps, weighted, None, lines.ordinal
         )
 
-    return lines.run(launch, _address(beside[0]) or None, keep, _address(beside[1]))
+    return lines.run(launch, address_of(beside[0]) or None, keep, address_of(beside[1]))
 
 
 @lru_cache(maxsize=4096)

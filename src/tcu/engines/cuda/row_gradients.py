@@ -6,7 +6,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from tcu.engines.cuda.row_functions import line_beside
+import numpy as np
+
+from tcu.engines.cuda.row_functions import address_of, line_beside
 from tcu.engines.cuda.rows import rows_along
 from tcu.engines.cuda.sums import home_of
 from tcu.formats.format import Format
@@ -48,9 +50,9 @@ def row_gradient(
         theirs, beside, of_given = rows_along(library, given, axis, stream)
         shape = (*kept.shape[:axis], *kept.shape[axis + 1 :], kept.shape[axis])
         result, out = library.empty(kept, shape, target.dtype, ordinal)
-        line = None if weight is None else line_beside(weight, kept.shape[axis], "float32")
+        line = line_beside(weight, kept.shape[axis], np.float32)
         launch = _launch(finish, rows, beside, (of_kept, of_given, target), eps, line is not None, ordinal)
-        launch.start(own.address, theirs.address, out, stream, 0 if line is None else line.data_ptr())
+        launch.start(own.address, theirs.address, out, stream, address_of(line))
         return result.movedim(-1, axis)
 
 
