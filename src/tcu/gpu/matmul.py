@@ -140,18 +140,17 @@ class Tiling(NamedTuple):
 
 
 _CHAINED = ((2, 256, 1.0), (2, 128, 0.9), (2, 64, 0.7))
-_CHUNKED = ((2, 208, 1.0), (3, 128, 1.0), (2, 128, 0.94), (2, 256, 0.87), (2, 64, 0.7))
+_CHUNKED = ((2, 128, 1.0), (2, 208, 0.95), (2, 64, 0.7))
 """(warpgroups, columns of a tile, share of cuBLAS's speed while all multiprocessors have a tile), of one chain and of chunks.
 
-H200, bfloat16, chunks of 256 and of 512: 4096 x 4096 x 4096, two warpgroups of 64 x 208 0.91 and 0.96, three of 64 x 128
-0.82 to 0.92 and 0.85, two of 64 x 256 (a quarter of the sums waits in shared memory) 0.86 and 0.90; 8192 x 8192 x 8192
-0.96 of 208 and 512, 1.02 and 1.03 of three, 0.88 and 0.90 of 256; 1024 x 4096 x 4096 0.92 and 0.95 of two of 64 x 128,
-0.84 and 0.89 of 256.  What is left is how evenly the tiles come out.  e4m3, chunks of 128, at 4096 x 4096 x 4096: 0.94 of
-208, 0.88 of three, 0.69 of 256.  The GPU runs at its power limit: the same launch varies by 10 % with what ran before.
-Blocks that share tiles of B: one chain 1.03 in place of 1.00, chunks 0.93 in place of 0.96.
-Warpgroups that start the MMAs of a stage in turn, so that one adds up while the other multiplies: chunks of float16 at
-4096 x 4096 x 4096 0.94 in place of 0.92, of e4m3 0.90 in place of 0.92, at 1024 x 4096 x 4096 the same and 0.85 in place of
-0.865; not done.
+H200, chunks of 256 of float16, 4096 x 4096 x 4096: two warpgroups of 64 x 128, whose chains run into each other, 0.965;
+of 64 x 208, where registers hold one chain at a time, 0.925; three of 64 x 128 0.81; two of 64 x 256, a quarter of whose
+sums waited in shared memory, 0.84.  4096 x 11008 x 4096: 1.03, 0.97, 0.94, 0.85; 1024 x 4096 x 4096: 0.93, 0.62, 0.68,
+0.865.  e4m3, chunks of 128: 0.96, 0.925, 0.86, 0.67; 1.04, 0.985, 0.97, 0.655; 0.92, 0.62, 0.705, 0.71.  What is left is how
+evenly the tiles come out.  The GPU runs at its power limit: the same launch varies by 10 % with what ran before.
+Blocks that share tiles of B: one chain 1.03 in place of 1.00, chunks 0.95 in place of 0.96.
+Warpgroups that start the MMAs of a stage in turn, so that one adds up while the other multiplies: 64 x 208 0.94 in place
+of 0.925 (float16), 0.91 in place of 0.925 (e4m3); chains that run into each other the same or less.
 """
 
 
@@ -177,7 +176,9 @@ What such products take is decided by the order in which reads and writes come t
 of cuBLAS's speed of 1,048,576 x 64 x 64, x 128 x 128, x 256 x 256: tiles of 128 rows whose threads write and whose B comes
 with each tile 0.97, 0.985, 0.95, with any number of blocks, stages and hints to the second cache; these 0.995 to 1.00, 1.02
 and 1.00.  64 columns: one buffer to three 0.995 to 0.999, two warpgroups 0.975 to 0.997; 256 columns: a tile at a time 0.985,
-three 0.98, two warpgroups 0.95 to 0.97, eight buffers 0.955, fewer blocks than multiprocessors 0.80 to 0.995.
+three 0.98, two warpgroups 0.95 to 0.97, eight buffers 0.955, fewer blocks than multiprocessors 0.80 to 0.995.  Results marked
+to leave the second cache last: 64 columns 0.99 in place of 1.00, 128 0.985 in place of 1.02, but 200,003 x 64 x 64 1.14 in
+place of 1.10.
 """
 _LEAST_RING = 4
 """Stages of A that a block asks for ahead, beside a B that stays."""
@@ -239,12 +240,12 @@ def _segment_tiling(rows: int, columns: int, chunked: bool, multiprocessors: int
     return Tiling(False, *_fastest(candidates, mean, columns, multiprocessors, segments), 1, 1)
 
 
-def _any_major(rows: int, columns: int) -> Tiling:
+def _any_major(rows: int, columns: int, chunked: bool) -> Tiling:
     """Where k is not contiguous in an operand: the tiles whose bits were compared on an H200."""
     if rows <= SWAPPED_ROWS:
         across = _width(rows)
         return Tiling(True, 1, across, 1, 2 if across <= 64 else 1)
-    return Tiling(False, 2, _width(columns), 1, 1)
+    return Tiling(False, 2, min(_width(columns), 128) if chunked else _width(columns), 1, 1)
 
 
 def _width(columns: int) -> int:
@@ -258,15 +259,28 @@ _ALIGNED = 1024
 _RESERVED = _ALIGNED + 1024
 """Bytes that the ring's alignment costs, and that the system takes of each block."""
 _GROUP = 16
-_LINKED = {1: 4, 4: 2}
-"""By the stages of a chunk: chains of few rows that run into each other.
+_LINKED = {1: 2, 4: 8}
+_LINKED_FEW = {1: 4, 4: 2}
+"""By the stages of a chunk: chains that run into each other, of tiles of many rows and of few.
 
 64 rows by 4096 (K = 4096) on an H200, over cuBLAS: float16 0.88 without, 0.97 by two and by four; e4m3 0.78 without, 0.91
-by two, 0.93 by four.  Of tiles of many rows (two warpgroups of 64 x 128) the compiler puts registers into memory then:
-e4m3 73 us in place of 28.6, float16 74 in place of 51.
+by two, 0.93 by four.  1024 and 4096 rows by 4096, two warpgroups of 64 x 128: float16 0.90 and 0.92 without, 0.914 and 0.95
+by two, 0.92 and 0.96 by four, 0.929 and 0.965 by eight; e4m3 0.857 and 0.856 without, 0.922 and 0.96 by two, 0.907 and 0.93
+by four, 0.92 and 0.945 by eight.
 """
-_PARKED = 32
-"""Sums of a thread that wait in shared memory, where a tile has 256 columns."""
+_REGISTERS = {(1, 1): 232, (2, 1): 232, (3, 1): 160, (2, 2): 112}
+"""Of a thread that multiplies, by the warpgroups of a block and the blocks of a multiprocessor."""
+_BESIDE_SUMS = 40
+"""Of them, for everything but sums."""
+
+
+def _linked(cut: Tiling, chunk: int, halves: bool) -> int:
+    """Chains that run into each other; 0 if a thread's registers do not hold two of them beside the sums of all before."""
+    if cut.swapped:
+        return _LINKED_FEW.get(chunk, 0)
+    sums, chain = cut.columns // 2, cut.columns // (4 if halves else 2)
+    room = _REGISTERS[cut.consumers, cut.resident] - _BESIDE_SUMS
+    return _LINKED.get(chunk, 0) if sums + 2 * chain <= room else 0
 
 
 def matmul_recipe(
@@ -299,7 +313,9 @@ def matmul_recipe(
     top = side_of(first, rows, x.k, x.batch, get_format(kernel.a), first_kind, height, room, beside)
     left = side_of(second, columns, x.k, x.batch, get_format(kernel.a), second_kind, cut.columns, room, below)
     if not (settled or (top.k_major and left.k_major)):
-        return matmul_recipe(plan, kernel, x, factors, multiprocessors, _any_major(x.rows, x.columns))
+        return matmul_recipe(
+            plan, kernel, x, factors, multiprocessors, _any_major(x.rows, x.columns, chunked)
+        )
     tile_rows, tile_columns = -(-rows // (height * below)), -(-columns // (cut.columns * beside))
     count = tile_rows * tile_columns * x.batch
     if x.segments:  # at most
@@ -316,23 +332,26 @@ def matmul_recipe(
     stage = height * LINE + UNIT + (0 if cut.kept else of_b)
     kept = stages_k if cut.kept else 0
     copied = cut.kept and problem.aligned and plan.result != "binary64"
-    parked = chunked and not cut.swapped and cut.columns == COLUMNS[-1]
-    staged = 0 if cut.swapped else height * 2 * _PARKED * 4 if parked else _staged(cut)
+    staged = 0 if cut.swapped else _staged(cut)
     aligned = _ALIGNED if copied else LINE  # the results
     room_of_ring = _SHARED // cut.resident - _RESERVED - staged - kept * of_b - (aligned if copied else 0)
     stages = min(room_of_ring // stage, 24)
+    halves = kernel.output == "binary16"
     macros = {
         "CONSUMERS": cut.consumers, "COLUMNS": cut.columns, "STAGES": stages, "CHUNK": chunk if chunked else 0,
-        "CLUSTER": cut.cluster, "SHARES_A": int(cut.swapped), "RESIDENT": cut.resident,
+        "LINKED": _linked(cut, chunk, halves) if chunked else 0, "CLUSTER": cut.cluster, "SHARES_A": int(cut.swapped), "RESIDENT": cut.resident,
         "A_K": int(top.k_major), "B_K": int(left.k_major), "INPUT_BYTES": size, "RESULT": RESULTS[plan.result],
-        "FACTORS": int(factors), "INTEGERS": int(kernel.output == "s32"), "HALVES": int(kernel.output == "binary16"),
+        "FACTORS": int(factors), "INTEGERS": int(kernel.output == "s32"), "HALVES": int(halves),
         "SEGMENTS": int(x.segments > 0), "KEPT_B": kept, **_names(kernel, cut.swapped, top, left),
     }  # fmt: skip
     ring = -(-(stages * stage + kept * of_b) // aligned) * aligned
     if not cut.swapped:
         blocks = min(multiprocessors * cut.resident // cut.cluster, count) * cut.cluster
         threads = 128 * cut.consumers + (128 if cut.resident == 1 else 32)
-        own = {"GROUP": _GROUP, "IN_A_ROW": cut.in_a_row, "OUT_BUFFERS": cut.buffers if copied else 0}
+        own = {
+            "GROUP": _GROUP, "IN_A_ROW": cut.in_a_row, "OUT_BUFFERS": cut.buffers if copied else 0,
+            "REGISTERS": _REGISTERS[cut.consumers, cut.resident],
+        }  # fmt: skip
         choice = KernelChoice(
             "matmul", macros | own, blocks, threads, problem, shared=_ALIGNED + ring + staged, specific=True,
             cluster=cut.cluster,
@@ -343,13 +362,12 @@ def matmul_recipe(
     tiles = count * cut.cluster
     # Half of the multiprocessors read as fast as all of them, and parts cost more than they bring: 8 rows by 4096, one
     # part 1.01 of cuBLAS's speed, two parts 0.94 (H200).
-    linked = _LINKED.get(chunk, 0) if chunked else 0
     parts = max(1, min(units, multiprocessors // 2 // tiles)) if chunked and not x.segments else 1
     problem.parts, problem.slots = parts, 1 + units - units // parts
     sums = room.take(tiles * (1 + units - units // parts) * height * cut.columns * 4 if parts > 1 else 0)
     # The ring also holds the results of a tile on their way to memory.
     choice = KernelChoice(
-        "matmul_skinny", macros | {"LINKED": linked}, tiles * parts, 128 * cut.consumers + 32, problem,
+        "matmul_skinny", macros, tiles * parts, 128 * cut.consumers + 32, problem,
         shared=_ALIGNED + max(ring, height * 4 * cut.columns), specific=True, cluster=cut.cluster,
     )  # fmt: skip
     return MatmulRecipe(True, (top, left), choice, room.size, sums, tiles if parts > 1 else 0)

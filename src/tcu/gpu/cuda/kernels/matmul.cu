@@ -2,6 +2,7 @@
 //   GROUP       rows of tiles that are finished together
 //   IN_A_ROW    tiles one after the other that a block takes at a time
 //   RESIDENT    blocks on a multiprocessor
+//   REGISTERS   of a thread that multiplies
 //   OUT_BUFFERS of a warp, from which the copy engine writes its results; 0: threads write them
 
 #include "device/product/chains.cuh"
@@ -16,19 +17,13 @@ constexpr int OUT_COLUMNS = LINE / STAGED_BYTES;  // of a warp's staged results
 
 constexpr int CONSUMING = CONSUMERS * 128, ASKING = RESIDENT > 1 ? WARP : 128;  // threads
 
-// 65536 in all.  With 24 of them, the thread that asks spills if it shares tiles.
-constexpr int PRODUCER_REGISTERS = CONSUMERS == 3 ? 32 : CHUNK && COLUMNS > 208 ? 24 : 40;
-constexpr int CONSUMER_REGISTERS = CONSUMERS == 3 ? 160 : CHUNK && COLUMNS > 208 ? 240 : 232;
-
-// Of a thread's sums, those that have no room beside the present chunk's: in shared memory, until the results need it.
-constexpr int PARKED = CHUNK && COLUMNS > 208 ? 32 : 0;
-constexpr int KEPT = WORDS - PARKED;
+constexpr int PRODUCER_REGISTERS = CONSUMERS == 3 ? 32 : 40;  // with REGISTERS, 65536 in all
 
 constexpr int BUFFERS = OUT_BUFFERS ? OUT_BUFFERS : 1, BUFFER = 16 * LINE;  // in which a warp stages results; bytes
 
 struct BlockMemory {
     Stages stages;
-    alignas(OUT_BUFFERS ? ATOM : 128) u8 results[CONSUMERS * 4][PARKED ? PARKED * WARP * 4 : BUFFERS * BUFFER];
+    alignas(OUT_BUFFERS ? ATOM : 128) u8 results[CONSUMERS * 4][BUFFERS * BUFFER];
 };
 
 // The tiles of a cluster.
@@ -102,41 +97,6 @@ __device__ inline void store(const Product& p, const Tile& at, const DNumber (&s
     }
 }
 
-// A thread's sums of chunks.
-struct ChunkSums {
-    DNumber kept[KEPT];
-    u32 parked;  // address
-
-    __device__ explicit ChunkSums(const u8* memory) : parked(load::shared_address(memory) + threadIdx.x % WARP * 16) {
-        const uint4 nothing = make_uint4(0x80000000, 0x80000000, 0x80000000, 0x80000000);  // -0 + x = x, also for x = -0
-#pragma unroll
-        for (int i = 0; i < KEPT; ++i) kept[i] = -0.0f;
-        __syncwarp();  // the results of another tile have left
-#pragma unroll
-        for (int i = 0; i < PARKED / 4; ++i) store_vector(parked + i * WARP * 16, nothing);
-    }
-
-    __device__ void get(DNumber (&all)[WORDS]) const {
-#pragma unroll
-        for (int i = 0; i < KEPT; ++i) all[i] = kept[i];
-#pragma unroll
-        for (int i = 0; i < PARKED / 4; ++i) unpack(load::load_vector(parked + i * WARP * 16), all + KEPT + 4 * i);
-    }
-
-    __device__ void add(const DWord (&d)[D_WORDS]) {
-#pragma unroll
-        for (int i = 0; i < PARKED / 4; ++i) {  // few at a time: there are no registers for more
-            DNumber x[4];
-            unpack(load::load_vector(parked + i * WARP * 16), x);
-#pragma unroll
-            for (int j = 0; j < 4; ++j) x[j] = finish::add(x[j], mma::value(d, KEPT + 4 * i + j));
-            store_vector(parked + i * WARP * 16, four(x));
-        }
-#pragma unroll
-        for (int i = 0; i < KEPT; ++i) kept[i] = finish::add(kept[i], mma::value(d, i));
-    }
-};
-
 __device__ inline void consume(const Product& p, BlockMemory& memory, u32 rank) {
     const u32 warp = __shfl_sync(ALL, threadIdx.x / WARP, 0);
     const Operands operands(memory.stages, warp / 4);
@@ -144,22 +104,18 @@ __device__ inline void consume(const Product& p, BlockMemory& memory, u32 rank) 
     u32 used = 0;
     ProductTiles<GROUP> tiles;
     for (Turns turns; tiles.has(p, turns.tile); turns.advance()) {
-        DNumber all[WORDS];
+        DNumber sums[WORDS];
         if constexpr (CHUNK == 0) {
             DWord d[D_WORDS];
             chain(d, operands, memory.stages, place, p.k_stages);
 #pragma unroll
-            for (int i = 0; i < WORDS; ++i) all[i] = mma::value(d, i);
+            for (int i = 0; i < WORDS; ++i) sums[i] = mma::value(d, i);
         } else {
-            ChunkSums sums(memory.results[warp]);
-            for (int k = 0; k < p.k_stages; k += CHUNK) {
-                DWord d[D_WORDS];
-                chain(d, operands, memory.stages, place, min(CHUNK, p.k_stages - k));
-                sums.add(d);
-            }
-            sums.get(all);
+#pragma unroll
+            for (int i = 0; i < WORDS; ++i) sums[i] = -0.0f;  // -0 + x = x, also for x = -0
+            each_chain(operands, memory.stages, place, 0, p.k_stages, CHUNK, [&](const DWord(&d)[D_WORDS]) { add(sums, d); });
         }
-        store(p, tiles.place(p, turns.tile, rank), all, memory.results[warp], used);
+        store(p, tiles.place(p, turns.tile, rank), sums, memory.results[warp], used);
     }
     if (OUT_BUFFERS && threadIdx.x % WARP == 0) load::wait_for_stores();  // they still read this block's memory
 }
@@ -191,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMING + ASKING, RESIDENT) matmu
         }
         __syncwarp();
     } else {
-        if constexpr (RESIDENT == 1) take_registers<CONSUMER_REGISTERS>();
+        if constexpr (RESIDENT == 1) take_registers<REGISTERS>();
         consume(p, memory, rank);
     }
     if constexpr (CLUSTER > 1) load::sync_cluster();  // others may still arrive at this block's barriers

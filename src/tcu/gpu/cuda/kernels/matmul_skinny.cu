@@ -67,31 +67,6 @@ __device__ inline void store(const Product& p, const Tile& at, const DNumber (&s
     }
 }
 
-// LINKED chains of CHUNK stages each: while the MMAs of one run, the sums of the one before are added up.  All in one line of
-// code, as the compiler waits for MMAs where a branch might come between them and their registers.
-template <typename Take>
-__device__ inline void linked_chains(const Operands& x, Stages& stages, Place& place, const Take& take) {
-    DWord d[2][D_WORDS];
-    u32 last = 0;
-#pragma unroll
-    for (int i = 0; i < LINKED; ++i) {
-#pragma unroll
-        for (int s = 0; s < CHUNK; ++s) {
-            start(d[i % 2], x, stages, place, s > 0);
-            mma::wait<1>();
-            if (s == 0 && i > 0) mma::hold(d[(i + 1) % 2]);
-            if (s > 0 || i > 0) release(stages, last);
-            last = place.stage;
-            place.advance();
-            if (s == 0 && i > 0) take(d[(i + 1) % 2]);
-        }
-    }
-    mma::wait<0>();
-    mma::hold(d[(LINKED + 1) % 2]);
-    release(stages, last);
-    take(d[(LINKED + 1) % 2]);
-}
-
 __device__ inline void consume(const Product& p, Stages& stages, const Tile& at, u32 tile, u32 part, int k, int end, int chunk) {
     __shared__ u32 arrived;
     const Operands operands(stages, __shfl_sync(ALL, threadIdx.x / 128, 0));
@@ -100,17 +75,7 @@ __device__ inline void consume(const Product& p, Stages& stages, const Tile& at,
     if (part == 0) {
 #pragma unroll
         for (int i = 0; i < WORDS; ++i) sums[i] = -0.0f;  // -0 + x = x, also for x = -0
-        const auto add = [&](const DWord(&d)[D_WORDS]) {
-#pragma unroll
-            for (int i = 0; i < WORDS; ++i) sums[i] = finish::add(sums[i], mma::value(d, i));
-        };
-        if constexpr (LINKED > 0)
-            for (; k + LINKED * CHUNK <= end; k += LINKED * CHUNK) linked_chains(operands, stages, place, add);
-        for (; k < end; k += chunk) {
-            DWord d[D_WORDS];
-            chain(d, operands, stages, place, min(chunk, end - k));
-            add(d);
-        }
+        each_chain(operands, stages, place, k, end, chunk, [&](const DWord(&d)[D_WORDS]) { add(sums, d); });
     }
     if (p.parts > 1) {
         const u32 before = p.slots - (p.k_stages + chunk - 1) / chunk;  // slot s + before: the chunk s

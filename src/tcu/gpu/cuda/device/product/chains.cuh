@@ -1,6 +1,7 @@
 // Chains of wgmma over the stages of a ring, and the way of their results to memory.  The macros of
 // device/product/stages.cuh and
 //   CHUNK       stages of k in a chain of MMAs; 0: all of k
+//   LINKED      chains that run into each other; 0: each ends before the next begins
 //   FACTORS, RESULT as in device/finish/factors.cuh
 
 #pragma once
@@ -56,6 +57,54 @@ __device__ inline void chain(DWord (&d)[D_WORDS], const Operands& x, Stages& sta
     mma::wait<0>();
     mma::hold(d);
     release(stages, last);
+}
+
+constexpr int CHAINS = LINKED ? 2 : 1;  // at a time
+
+// N chains of CHUNK stages each: while the MMAs of one run, `take` adds up the sums of the one before.  All in one line of code,
+// as the compiler waits for MMAs where a branch might come between them and their registers.
+template <int N, typename Take>
+__device__ inline void linked_chains(DWord (&d)[CHAINS][D_WORDS], const Operands& x, Stages& stages, Place& place, const Take& take) {
+    u32 last = 0;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+#pragma unroll
+        for (int s = 0; s < CHUNK; ++s) {
+            start(d[i % 2], x, stages, place, s > 0);
+            mma::wait<1>();
+            if (s == 0 && i > 0) mma::hold(d[(i + 1) % 2]);
+            if (s > 0 || i > 0) release(stages, last);
+            last = place.stage;
+            place.advance();
+            if (s == 0 && i > 0) take(d[(i + 1) % 2]);
+        }
+    }
+    mma::wait<0>();
+    mma::hold(d[(N + 1) % 2]);
+    release(stages, last);
+    take(d[(N + 1) % 2]);
+}
+
+// Gives `take` the sums of the chains over stages [k, end), `chunk` stages each, which is CHUNK unless that is 0.
+template <typename Take>
+__device__ inline void each_chain(const Operands& x, Stages& stages, Place& place, int k, int end, int chunk, const Take& take) {
+    // One array for all: registers that begin without a value are kept free through the whole function.  With an array
+    // for each way, 64 x 128 sums of a warpgroup went to memory, and a product took half as long again.
+    DWord d[CHAINS][D_WORDS];
+    if constexpr (LINKED > 2)
+        for (; k + LINKED * CHUNK <= end; k += LINKED * CHUNK) linked_chains<LINKED>(d, x, stages, place, take);
+    if constexpr (LINKED > 0)
+        for (; k + 2 * CHUNK <= end; k += 2 * CHUNK) linked_chains<2>(d, x, stages, place, take);
+    for (; k < end; k += chunk) {
+        chain(d[0], x, stages, place, min(chunk, end - k));
+        take(d[0]);
+    }
+}
+
+// sums += a chain's.
+__device__ inline void add(DNumber (&sums)[WORDS], const DWord (&d)[D_WORDS]) {
+#pragma unroll
+    for (int i = 0; i < WORDS; ++i) sums[i] = finish::add(sums[i], mma::value(d, i));
 }
 
 // Sums as they wait in memory for others of the launch.
