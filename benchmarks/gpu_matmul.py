@@ -4,7 +4,8 @@
 
 Times are of CUDA graphs of many calls (tcu/study/gpu/timing.py), the participants of a point take turns.  Operands
 that fit into the second cache rotate, so that weights come from memory.  "chain" is plan="chain", which is cuBLAS's
-order where it does not split K; "chunks" is the default.  Where the package batch_invariant_ops can be imported
+order where it does not split K; "chunks" is the default.  Where nvmath-python can be imported, the fastest algorithm that
+cuBLASLt's heuristics propose takes part, found for each point (cublaslt.py).  Where the package batch_invariant_ops can be imported
 (https://github.com/thinking-machines-lab/batch_invariant_ops), its product takes part: matmul_persistent, in Triton.
 
 In the same run, for each point: of rows and columns drawn at random, the bits against those of the CPU's model, and the
@@ -24,6 +25,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+import cublaslt
 import numpy as np
 import record
 import torch
@@ -56,6 +58,7 @@ OUTPUTS, LENGTH = 7_200, 300
 SECONDS = 0.15
 PLANS = ("chain", "chunks")
 INVARIANT = "batch_invariant_ops"
+LT = "nvmath"
 
 Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -152,6 +155,12 @@ def point(dtype: str, shape: tuple[int, int, int], clock: Clock, device: str, un
         wanted = model_bits(first[0][rows], first[1][:, columns], one.name[5:], out, unit)
         found[one.name] = {"right": result_bits(few) == wanted}
     theirs = peers(dtype, out, device)
+    if device == "cuda" and importlib.util.find_spec(LT):
+        try:
+            run, among = cublaslt.fastest(pairs, getattr(torch, out))
+            theirs.append(Peer(f"cuBLASLt, best of {among}", run))
+        except Exception as error:
+            found["cuBLASLt"] = {"missing": str(error).splitlines()[0][:160]}
     for one in list(theirs):
         try:
             # Where a product has few columns, cuBLAS writes the narrower result that it has.
@@ -248,7 +257,7 @@ def main() -> int:
     if not dry:
         installed = [
             torch,
-            *([importlib.import_module(INVARIANT)] if importlib.util.find_spec(INVARIANT) else []),
+            *(importlib.import_module(name) for name in (INVARIANT, LT) if importlib.util.find_spec(name)),
         ]
         print(record.save("gpu-matmul", figures, {each.__name__: each.__version__ for each in installed}))
     wrong = sum(
