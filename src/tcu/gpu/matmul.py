@@ -132,25 +132,29 @@ class Tiling(NamedTuple):
     resident: int
     """Blocks on a multiprocessor."""
     kept: bool = False
-    """Whether B is one column of tiles and stays in shared memory, and the copy engine writes the results."""
+    """Whether B is one column of tiles and stays in shared memory."""
     in_a_row: int = 1
     """Tiles one after the other that a block takes at a time."""
     buffers: int = 1
     """In which each warp stages results."""
 
 
-_CHAINED = ((2, 256, 1.0), (2, 128, 0.9), (2, 64, 0.7))
+_CHAINED = ((2, 256, 1.0), (2, 208, 0.98), (2, 128, 0.9), (2, 64, 0.7))
 _CHUNKED = ((2, 128, 1.0), (2, 208, 0.95), (2, 64, 0.7))
 """(warpgroups, columns of a tile, share of cuBLAS's speed while all multiprocessors have a tile), of one chain and of chunks.
 
-H200, chunks of 256 of float16, 4096 x 4096 x 4096: two warpgroups of 64 x 128, whose chains run into each other, 0.965;
+H200, one chain of float16 and of e4m3, beside the fastest that cuBLASLt proposes: two warpgroups of 64 x 256 (pairs of
+blocks share tiles of B) 1.00 and 0.98 at 4096 x 4096 x 4096, of 64 x 208 0.97 and 0.96; at 4096 x 11008 x 4096, where 208
+columns come out evenly, 0.91 and 0.92, 0.97 and 0.93.
+Chunks of 256 of float16, 4096 x 4096 x 4096: two warpgroups of 64 x 128, whose chains run into each other, 0.965;
 of 64 x 208, where registers hold one chain at a time, 0.925; three of 64 x 128 0.81; two of 64 x 256, a quarter of whose
 sums waited in shared memory, 0.84.  4096 x 11008 x 4096: 1.03, 0.97, 0.94, 0.85; 1024 x 4096 x 4096: 0.93, 0.62, 0.68,
 0.865.  e4m3, chunks of 128: 0.96, 0.925, 0.86, 0.67; 1.04, 0.985, 0.97, 0.655; 0.92, 0.62, 0.705, 0.71.  What is left is how
 evenly the tiles come out.  The GPU runs at its power limit: the same launch varies by 10 % with what ran before.
-Blocks that share tiles of B: one chain 1.03 in place of 1.00, chunks 0.95 in place of 0.96.
+Blocks that share tiles of B: one chain of 256 columns 1.03 in place of 1.00, chunks 0.95 in place of 0.96.
 Warpgroups that start the MMAs of a stage in turn, so that one adds up while the other multiplies: 64 x 208 0.94 in place
 of 0.925 (float16), 0.91 in place of 0.925 (e4m3); chains that run into each other the same or less.
+Results that the copy engine writes, in place of threads: chunks 0.01 to 0.02 faster, one chain 0 to 0.05.
 """
 
 
@@ -169,16 +173,18 @@ def tiling(rows: int, columns: int, chunked: bool, multiprocessors: int, segment
     return Tiling(False, consumers, across, 2 if across == 256 and not chunked else 1, 1)
 
 
-_KEPT = ((64, 3, 1, 4), (128, 3, 1, 2), (256, 1, 2, 2))
-"""(columns up to which, warpgroups, tiles at a time, buffers of a warp) of a tall product whose B stays in shared memory.
+_KEPT = ((48, 3, 1, 1, 2), (64, 1, 2, 1, 4), (128, 2, 1, 2, 4), (256, 1, 1, 2, 2))
+"""(columns up to which, warpgroups, blocks of a multiprocessor, tiles at a time, buffers of a warp) of a tall product whose B
+stays in shared memory: the first that has room.
 
 What such products take is decided by the order in which reads and writes come to memory.  H200, float16 to binary32, share
-of cuBLAS's speed of 1,048,576 x 64 x 64, x 128 x 128, x 256 x 256: tiles of 128 rows whose threads write and whose B comes
-with each tile 0.97, 0.985, 0.95, with any number of blocks, stages and hints to the second cache; these 0.995 to 1.00, 1.02
-and 1.00.  64 columns: one buffer to three 0.995 to 0.999, two warpgroups 0.975 to 0.997; 256 columns: a tile at a time 0.985,
-three 0.98, two warpgroups 0.95 to 0.97, eight buffers 0.955, fewer blocks than multiprocessors 0.80 to 0.995.  Results marked
-to leave the second cache last: 64 columns 0.99 in place of 1.00, 128 0.985 in place of 1.02, but 200,003 x 64 x 64 1.14 in
-place of 1.10.
+of the speed of the fastest that cuBLASLt proposes (PyTorch's choice has 0.93 to 0.98 of it), 1,048,576 x 32 (K = 64), x 64 x
+64, x 128 x 128, x 256 x 256: these 1.00, 0.97, 1.00, 1.01.  Tiles of 128 rows whose threads write and whose B comes with each
+tile, 64, 128 and 256 columns: 0.90, 0.95, 0.93, with any number of blocks, stages and hints to the second cache.  32 columns:
+one warpgroup in each of two blocks 0.99; 64 columns: three warpgroups 0.96, two 0.96, four blocks 0.97, 3 to 12 stages in
+place of as many as there is room for 0.96 to 0.97; 128 columns: three warpgroups 0.99, two blocks 0.995.  Without the marks
+of device/load/tensor_copy.cuh, 256 columns 0.98, a tile at a time 0.96, three 0.96, two warpgroups 0.95; boxes of 64 rows,
+for which a warpgroup meets, in place of a warp's 16: the same to 0.01 less.
 """
 _LEAST_RING = 4
 """Stages of A that a block asks for ahead, beside a B that stays."""
@@ -186,15 +192,14 @@ _LEAST_RING = 4
 
 def kept_tiling(rows: int, columns: int, stages_k: int, multiprocessors: int) -> Tiling | None:
     """For a product of one chain by a B of so many lines of k; None if B is too large, or the rows are few."""
-    for widest, consumers, in_a_row, buffers in _KEPT:
-        if columns <= widest:
-            cut = Tiling(False, consumers, _width(columns), 1, 1, True, in_a_row, buffers)
-            # Fewer rows leave multiprocessors idle at the end.
-            high = rows >= 2 * 64 * consumers * in_a_row * multiprocessors
-            room = (
-                _SHARED - _RESERVED - _ALIGNED - _staged(cut) - stages_k * -(-cut.columns // 64) * 64 * LINE
-            )
-            return cut if high and room >= _LEAST_RING * 64 * consumers * LINE else None
+    for widest, consumers, resident, in_a_row, buffers in _KEPT:
+        cut = Tiling(False, consumers, _width(columns), 1, resident, True, in_a_row, buffers)
+        # Fewer rows leave multiprocessors idle at the end.
+        high = rows >= 2 * 64 * consumers * resident * in_a_row * multiprocessors
+        of_b = stages_k * -(-cut.columns // 64) * 64 * LINE
+        room = _SHARED // resident - _RESERVED - _ALIGNED - _staged(cut) - of_b
+        if columns <= widest and high and room >= _LEAST_RING * 64 * consumers * LINE:
+            return cut
     return None
 
 
@@ -268,7 +273,7 @@ by two, 0.93 by four.  1024 and 4096 rows by 4096, two warpgroups of 64 x 128: f
 by two, 0.92 and 0.96 by four, 0.929 and 0.965 by eight; e4m3 0.857 and 0.856 without, 0.922 and 0.96 by two, 0.907 and 0.93
 by four, 0.92 and 0.945 by eight.
 """
-_REGISTERS = {(1, 1): 232, (2, 1): 232, (3, 1): 160, (2, 2): 112}
+_REGISTERS = {(1, 1): 232, (1, 2): 200, (2, 1): 232, (3, 1): 160, (2, 2): 112}
 """Of a thread that multiplies, by the warpgroups of a block and the blocks of a multiprocessor."""
 _BESIDE_SUMS = 40
 """Of them, for everything but sums."""
@@ -331,7 +336,9 @@ def matmul_recipe(
     of_b = (cut.columns if left.k_major else -(-cut.columns // 64) * 64) * LINE
     stage = height * LINE + UNIT + (0 if cut.kept else of_b)
     kept = stages_k if cut.kept else 0
-    copied = cut.kept and problem.aligned and plan.result != "binary64"
+    # A box of results has so many columns as a line: it must not reach into the next tile.
+    whole = cut.kept or cut.columns * of_result % LINE == 0
+    copied = whole and problem.aligned and plan.result != "binary64" and not (cut.swapped or x.segments)
     staged = 0 if cut.swapped else _staged(cut)
     aligned = _ALIGNED if copied else LINE  # the results
     room_of_ring = _SHARED // cut.resident - _RESERVED - staged - kept * of_b - (aligned if copied else 0)

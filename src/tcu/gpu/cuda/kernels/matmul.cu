@@ -80,7 +80,7 @@ __device__ inline void store(const Product& p, const Tile& at, const DNumber (&s
             load::release_to_copies();
             __syncwarp();
             if (lane == 0) {
-                load::store_box(p.of_results, at.column + c, row, at.batch, base);
+                load::store_box<(KEPT_B > 0)>(p.of_results, at.column + c, row, at.batch, base);
                 load::commit_stores();
             }
         } else {

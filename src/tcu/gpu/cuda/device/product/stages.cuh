@@ -79,18 +79,18 @@ struct Place {
 };
 
 // Asks for this block's part of a stage of one operand: PARTS blocks ask for one each.
-template <bool K_MAJOR, int PARTS, int LINES, int BYTES>
+template <bool K_MAJOR, int PARTS, int LINES, int BYTES, bool LATE = false>
 __device__ inline void ask_for(const load::TensorMap& map, u8* stage, int line, int k, int batch, u32 part, u64* full) {
     constexpr u32 ALL_BLOCKS = (1 << CLUSTER) - 1;
     if constexpr (K_MAJOR) {
         constexpr int OWN = LINES / PARTS;
         for (int i = 0; i < BOXES; ++i)
-            load::start_box<PARTS>(stage + i * (BYTES / BOXES) + part * OWN * (LINE / BOXES), map,
+            load::start_box<PARTS, LATE>(stage + i * (BYTES / BOXES) + part * OWN * (LINE / BOXES), map,
                                    k * STAGE_K + i * (STAGE_K / BOXES), line + part * OWN, batch, full, ALL_BLOCKS);
     } else {
         constexpr int OWN = STAGE_K / PARTS;
         for (int i = 0; i < (LINES + 63) / 64; ++i)
-            load::start_box<PARTS>(stage + i * BLOCK + part * OWN * LINE, map, line + 64 * i, k * STAGE_K + part * OWN, batch,
+            load::start_box<PARTS, LATE>(stage + i * BLOCK + part * OWN * LINE, map, line + 64 * i, k * STAGE_K + part * OWN, batch,
                                    full, ALL_BLOCKS);
     }
 }
@@ -106,7 +106,7 @@ __device__ inline void ask(const Product& p, Stages& stages, Place& place, const
         load::wait_for_copy(&stages.empty[s], place.odd ^ 1);
         u64* const full = &stages.full[s];
         load::expect(with_b ? A_BYTES + B_BYTES : A_BYTES, full);
-        ask_for<A_K, OF_A, ROWS, A_BYTES>(p.a, stages.a[s], at.row, k, a_batch, a_part, full);
+        ask_for<A_K, OF_A, ROWS, A_BYTES, (KEPT_B > 0)>(p.a, stages.a[s], at.row, k, a_batch, a_part, full);
         if (with_b) ask_for<B_K, OF_B, COLUMNS, B_BYTES>(p.b, stages.b[KEPT_B ? k : s], at.column, k, b_batch, b_part, full);
     }
 }
