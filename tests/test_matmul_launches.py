@@ -29,10 +29,10 @@ from tcu.gpu.matmul import (
     double_recipe,
     has_double,
     matmul_recipe,
-    tiling,
 )
 from tcu.gpu.matmul_mma import general_choice
 from tcu.gpu.matmul_tall import is_tall, tall_choice
+from tcu.gpu.matmul_tiles import tiling
 from tcu.gpu.mma import Strided
 from tcu.gpu.tensor_copy import Lines, TensorMap
 from tcu.plan.matmul import MatmulPlan, make_matmul_plan
