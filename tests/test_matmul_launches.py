@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_on_host import compiled_for_host
+from cuda_on_host import KernelFailed, compiled_for_host
 from test_gpu_compile import compile_once, nvrtc_or_skip
 
 from tcu.formats import get_format
@@ -34,7 +34,7 @@ from tcu.gpu.matmul_mma import general_choice
 from tcu.gpu.matmul_tall import is_tall, tall_choice
 from tcu.gpu.matmul_tiles import tiling
 from tcu.gpu.mma import Strided
-from tcu.gpu.tensor_copy import Lines, TensorMap
+from tcu.gpu.tensor_copy import Lines, Room, TensorMap, side_of
 from tcu.plan.matmul import MatmulPlan, make_matmul_plan
 from tcu.units import find_instruction, get_unit, product_instruction
 
@@ -200,7 +200,7 @@ def test_products_by_wgmma_compile_and_neither_wait_nor_spill(which: str, factor
     assert warnings(recipe.product) == ""
     for side in recipe.sides:
         if side.pack is not None:
-            assert compile_once(task_of("pack_matrix.cu", side.pack.macros, "sm_90")).log == ""
+            assert compile_once(task_of(f"{side.pack.source}.cu", side.pack.macros, "sm_90")).log == ""
 
 
 def test_the_compiler_says_where_registers_do_not_hold_two_chains() -> None:
@@ -300,6 +300,68 @@ def test_a_tall_product_on_the_host(built: Path, k: int, columns: int, result: s
     wanted = a.astype(np.float64) @ b.astype(np.float64)
     assert (place[: rows * columns].reshape(rows, columns) == wanted).all()
     assert (place[rows * columns :].view(np.uint8) == 0x77).all(), "written outside of the result"
+
+
+COPIES = {"apart": lambda k: (k + 3, 1), "close": lambda k: (k, 1), "backwards": lambda k: (-k - 1, 1),
+          "again and again": lambda k: (0, 1), "k apart": lambda k: (3 * k, 3), "k far": lambda k: (1, 37)}  # fmt: skip
+"""Strides of 37 lines of k numbers and along k."""
+
+
+def check_copies(built: Path, which: str, k: int, steps: tuple[int, int], **options: Any) -> None:
+    """Lines that begin at each number of 16 bytes are copied, and no byte but theirs is read or written."""
+    fmt, lines, batches = get_format(which), 37, 3
+    size = fmt.dtype.itemsize
+    batch_step = 120 * k + 200
+    place = np.random.default_rng(k).integers(0, 256, (batches + 1) * batch_step * size, np.uint8)
+    for first in range(16 // size if steps[1] == 1 else 1):
+        begin, room = (first + lines * -min(steps[0], 0)) * size, Room()
+        side = side_of(Lines(*steps, batch_step, aligned=False), lines, k, batches, fmt, "UINT8", 64, room)
+        assert side.pack is not None
+        assert side.pack.source == ("pack_lines" if steps[1] == 1 else "pack_matrix")
+        raw = np.full(room.size + (1 << 16), 0x77, np.uint8)  # a wrong kernel writes far behind the copy
+        to = raw[-raw.ctypes.data % 16 :]
+        problem: Any = side.pack.problem
+        problem.source, problem.to = place.ctypes.data + begin, to.ctypes.data
+        macros = {name: str(value) for name, value in side.pack.macros.items()}
+        run = compiled_for_host(
+            f"{side.pack.source}.cu", side.pack.source, "PackedLines", macros, built, **options
+        )
+        least = begin + (lines - 1) * min(steps[0], 0) * size
+        last = (batches - 1) * batch_step + (lines - 1) * max(steps[0], 0) + (k - 1) * steps[1] + 1
+        run(
+            problem, side.pack.blocks, side.pack.threads,
+            readable=(place.ctypes.data + least, place.ctypes.data + begin + last * size),
+        )  # fmt: skip
+        wanted = np.zeros((batches, lines, -(-k * size // 16) * 16), np.uint8)
+        strides = batch_step * size, steps[0] * size, steps[1] * size, 1
+        numbers = np.lib.stride_tricks.as_strided(place[begin:], (batches, lines, k, size), strides)
+        wanted[..., : k * size] = numbers.reshape(batches, lines, k * size)
+        assert (to[: wanted.size] == wanted.ravel()).all(), "other numbers"
+        assert (to[wanted.size :] == 0x77).all(), "written outside of the copy"
+
+
+@pytest.mark.slow(8)
+@pytest.mark.some(24)
+@pytest.mark.parametrize("which", ["binary16", "binary32", "e4m3", "binary64"])
+@pytest.mark.parametrize("k", [1, 7, 8, 9, 16, 100, 101, 257])
+@pytest.mark.parametrize("strides", COPIES)
+def test_lines_are_copied_on_the_host(built: Path, which: str, k: int, strides: str) -> None:
+    check_copies(built, which, k, COPIES[strides](k))
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("(off == 0 || at > 0)", "true"), ("(off ? WORD : 0)", "0"), ("| found.y << (64 - 8 * off)", "| found.y << (63 - 8 * off)"),
+     ("if (byte >= bytes) continue;", ""), ("(first + i * THREADS < end)", "(true)"),
+     ("u32 further = unit / units", "u32 further = 0"), ("batch * p.batch_stride", "p.batch_stride")],
+)  # fmt: skip
+def test_planted_errors_in_copies_are_seen(built: Path, right: str, wrong: str) -> None:
+    def check(*lengths: int) -> None:
+        for k in lengths:
+            check_copies(built, "binary16", k, (k + 3, 1), changes={right: wrong})
+
+    with pytest.raises((AssertionError, KernelFailed)):
+        check(101, 104)
 
 
 def test_what_is_not_tall() -> None:

@@ -29,8 +29,8 @@ PackedLines = struct("PackedLines", """
     const void* source;
     void* to;
     i64 line_stride, k_stride, batch_stride;  // elements
-    i64 lines, k, pitch;
-    i64 tiles, tiles_k, tiles_lines;
+    i64 lines, k, pitch, batches;
+    i64 tiles, tiles_k, tiles_lines;  // the last two of pack_matrix.cu alone
     i64 along_lines;  // whether neighbouring lines are neighbours in memory
 """)  # fmt: skip
 
@@ -147,17 +147,37 @@ def side_of(
         return Side(Tensor(kind, size, (lines, k, batches), pitches, (64, per_line // parts)), False, None, 0)
     pitch = max(-(-k * size // UNIT) * UNIT, UNIT) // size
     offset = room.take(batches * lines * pitch * size)
-    tiles_k, tiles_lines = -(-pitch // 64), -(-lines // 64)
-    tiles = tiles_k * tiles_lines * batches
-    along_lines = int(abs(x.line) < abs(x.k))
-    problem = PackedLines(
-        0, 0, x.line, x.k, x.batch, lines, k, pitch, tiles, tiles_k, tiles_lines, along_lines
-    )
-    pack = KernelChoice("pack_matrix", {"INPUT": _INPUTS[size]}, min(tiles, 1 << 20), 256, problem)
+    pack = _pack(x, lines, k, pitch, batches, size)
     pitches = pitch * size, lines * pitch * size
     return Side(
         Tensor(kind, size, (pitch, lines, batches), pitches, (per_line, box_lines // parts), size < 8),
         True,
         pack,
         offset,
+    )
+
+
+_TURNS = 4
+"""Units of 16 bytes that a thread of pack_lines.cu copies in each tile."""
+
+
+def _pack(x: Lines, lines: int, k: int, pitch: int, batches: int, size: int) -> KernelChoice:
+    """Copies lines, each to a multiple of ``pitch`` elements.
+
+    Where k is contiguous, 16 bytes at a time: number by number, 1,048,576 lines of 200 bytes and their product by 48 columns
+    took 479 us (H200), cuBLAS 187.
+    """
+    macros: dict[str, object] = {"INPUT": _INPUTS[size]}
+    tiles_k, tiles_lines = -(-pitch // 64), -(-lines // 64)
+    contiguous = x.k == 1
+    tiles = tiles_k * tiles_lines * batches
+    if contiguous:
+        macros["TURNS"] = _TURNS
+        tiles = -(-lines * batches * (pitch * size // UNIT) // (256 * _TURNS))
+    problem = PackedLines(
+        0, 0, x.line, x.k, x.batch, lines, k, pitch, batches, tiles, tiles_k, tiles_lines,
+        int(abs(x.line) < abs(x.k)),
+    )  # fmt: skip
+    return KernelChoice(
+        "pack_lines" if contiguous else "pack_matrix", macros, min(tiles, 1 << 20), 256, problem
     )

@@ -1,5 +1,5 @@
 // Copies the matrices of a batch into lines along k that begin at multiples of 16 bytes, with zeros behind each: for the
-// copy engine, where theirs begin anywhere or k is not contiguous.
+// copy engine, where k is not contiguous.
 //
 //   INPUT     an unsigned type as wide as the elements
 
@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(256) pack_matrix(const __grid_const
         for (u32 i = slow; i < TILE; i += 256 / TILE) {  // neighbouring lanes have neighbours in memory
             const u32 l = p.along_lines ? fast : i, k = p.along_lines ? i : fast;
             if (line0 + l < p.lines && k0 + k < p.pitch)
-                tile[l][k] = k0 + k < p.k ? from[(line0 + l) * p.line_stride + (k0 + k) * p.k_stride] : 0;
+                tile[l][k] = k0 + k < p.k ? __ldg(from + (line0 + l) * p.line_stride + (k0 + k) * p.k_stride) : INPUT(0);
         }
         __syncthreads();
         for (u32 l = slow; l < TILE; l += 256 / TILE)
