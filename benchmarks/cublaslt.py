@@ -1,12 +1,13 @@
 """cuBLASLt's products through nvmath-python: all that its heuristics propose for a shape, the fastest of which counts.
 
-PyTorch takes the first proposal.  Used by gpu_matmul.py where nvmath-python can be imported.
+What PyTorch takes is often another one, and slower.  Used by gpu_matmul.py where nvmath-python can be imported.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -39,7 +40,7 @@ def fastest(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]], out: torch.dtype
     data = {key: getattr(nvmath.CudaDataType, f"CUDA_{value}") for key, value in _TYPES.items()}
     compute = getattr(nvmath.bindings.cublas.ComputeType, _COMPUTES.get(name, "COMPUTE_32F"))
     scale, number = _SCALES.get(name, ("R_32F", ctypes.c_float))
-    handle = lt.create()
+    handle = _handle()
     product = lt.matmul_desc_create(compute, getattr(nvmath.CudaDataType, f"CUDA_{scale}"))
 
     def tell(attribute: str, value: Any) -> None:
@@ -82,6 +83,14 @@ def fastest(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]], out: torch.dtype
 
     runs = [with_algorithm(i) for i in range(count.value)]
     return min(runs, key=lambda run: _milliseconds(run, pairs)), len(runs)
+
+
+@cache
+def _handle() -> int:
+    """Of the library: one for all products, as it holds memory of the GPU."""
+    from nvmath.bindings import cublasLt as lt
+
+    return int(lt.create())
 
 
 def _milliseconds(run: Product, pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> float:

@@ -157,8 +157,8 @@ def side_of(
     )
 
 
-_TURNS = 4
-"""Units of 16 bytes that a thread of pack_lines.cu copies in each tile."""
+_THREADS, _TURNS = 256, 4
+"""Of a block, and units of 16 bytes that a thread of pack_lines.cu copies in each tile."""
 
 
 def _pack(x: Lines, lines: int, k: int, pitch: int, batches: int, size: int) -> KernelChoice:
@@ -167,17 +167,14 @@ def _pack(x: Lines, lines: int, k: int, pitch: int, batches: int, size: int) -> 
     Where k is contiguous, 16 bytes at a time: number by number, 1,048,576 lines of 200 bytes and their product by 48 columns
     took 479 us (H200), cuBLAS 187.
     """
-    macros: dict[str, object] = {"INPUT": _INPUTS[size]}
     tiles_k, tiles_lines = -(-pitch // 64), -(-lines // 64)
-    contiguous = x.k == 1
-    tiles = tiles_k * tiles_lines * batches
-    if contiguous:
+    source, tiles = "pack_matrix", tiles_k * tiles_lines * batches
+    macros: dict[str, object] = {"INPUT": _INPUTS[size]}
+    if x.k == 1:
+        source, tiles = "pack_lines", -(-lines * batches * (pitch * size // UNIT) // (_THREADS * _TURNS))
         macros["TURNS"] = _TURNS
-        tiles = -(-lines * batches * (pitch * size // UNIT) // (256 * _TURNS))
     problem = PackedLines(
         0, 0, x.line, x.k, x.batch, lines, k, pitch, batches, tiles, tiles_k, tiles_lines,
         int(abs(x.line) < abs(x.k)),
     )  # fmt: skip
-    return KernelChoice(
-        "pack_lines" if contiguous else "pack_matrix", macros, min(tiles, 1 << 20), 256, problem
-    )
+    return KernelChoice(source, macros, min(tiles, 1 << 20), _THREADS, problem)

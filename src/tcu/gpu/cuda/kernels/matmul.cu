@@ -111,9 +111,7 @@ __device__ inline void consume(const Product& p, BlockMemory& memory, u32 rank) 
 #pragma unroll
             for (int i = 0; i < WORDS; ++i) sums[i] = mma::value(d, i);
         } else {
-#pragma unroll
-            for (int i = 0; i < WORDS; ++i) sums[i] = -0.0f;  // -0 + x = x, also for x = -0
-            each_chain(operands, memory.stages, place, 0, p.k_stages, CHUNK, [&](const DWord(&d)[D_WORDS]) { add(sums, d); });
+            add_chains(sums, operands, memory.stages, place, 0, p.k_stages, CHUNK);
         }
         store(p, tiles.place(p, turns.tile, rank), sums, memory.results[warp], used);
     }

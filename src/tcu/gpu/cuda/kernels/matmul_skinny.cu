@@ -1,7 +1,6 @@
 // C = B'·A' for a C of few rows (B' the rows, A' the columns of the matrix that is read): tiles of 64 columns of C by all
 // of its rows, each cut into parts along k, a block each, on sm_90.  The macros of device/product/chains.cuh, and
 //   RESIDENT    blocks on a multiprocessor
-//   LINKED      chains that run into each other; 0: none
 //
 // The results of the chunks of all parts but the first wait in memory.  The last block of a tile adds them up in order.
 
@@ -72,11 +71,7 @@ __device__ inline void consume(const Product& p, Stages& stages, const Tile& at,
     const Operands operands(stages, __shfl_sync(ALL, threadIdx.x / 128, 0));
     Place place;
     DNumber sums[WORDS];
-    if (part == 0) {
-#pragma unroll
-        for (int i = 0; i < WORDS; ++i) sums[i] = -0.0f;  // -0 + x = x, also for x = -0
-        each_chain(operands, stages, place, k, end, chunk, [&](const DWord(&d)[D_WORDS]) { add(sums, d); });
-    }
+    if (part == 0) add_chains(sums, operands, stages, place, k, end, chunk);
     if (p.parts > 1) {
         const u32 before = p.slots - (p.k_stages + chunk - 1) / chunk;  // slot s + before: the chunk s
         for (; part && k < end; k += chunk) {

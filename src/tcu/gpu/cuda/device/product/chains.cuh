@@ -61,10 +61,16 @@ __device__ inline void chain(DWord (&d)[D_WORDS], const Operands& x, Stages& sta
 
 constexpr int CHAINS = LINKED ? 2 : 1;  // at a time
 
-// N chains of CHUNK stages each: while the MMAs of one run, `take` adds up the sums of the one before.  All in one line of code,
-// as the compiler waits for MMAs where a branch might come between them and their registers.
-template <int N, typename Take>
-__device__ inline void linked_chains(DWord (&d)[CHAINS][D_WORDS], const Operands& x, Stages& stages, Place& place, const Take& take) {
+// sums += a chain's.
+__device__ inline void add(DNumber (&sums)[WORDS], const DWord (&d)[D_WORDS]) {
+#pragma unroll
+    for (int i = 0; i < WORDS; ++i) sums[i] = finish::add(sums[i], mma::value(d, i));
+}
+
+// sums += those of N chains of CHUNK stages each: one is added while the MMAs of the next one run.  All in one line of code, as
+// the compiler waits for MMAs where a branch might come between them and their registers.
+template <int N>
+__device__ inline void add_linked(DNumber (&sums)[WORDS], DWord (&d)[CHAINS][D_WORDS], const Operands& x, Stages& stages, Place& place) {
     u32 last = 0;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
@@ -76,35 +82,30 @@ __device__ inline void linked_chains(DWord (&d)[CHAINS][D_WORDS], const Operands
             if (s > 0 || i > 0) release(stages, last);
             last = place.stage;
             place.advance();
-            if (s == 0 && i > 0) take(d[(i + 1) % 2]);
+            if (s == 0 && i > 0) add(sums, d[(i + 1) % 2]);
         }
     }
     mma::wait<0>();
     mma::hold(d[(N + 1) % 2]);
     release(stages, last);
-    take(d[(N + 1) % 2]);
+    add(sums, d[(N + 1) % 2]);
 }
 
-// Gives `take` the sums of the chains over stages [k, end), `chunk` stages each, which is CHUNK unless that is 0.
-template <typename Take>
-__device__ inline void each_chain(const Operands& x, Stages& stages, Place& place, int k, int end, int chunk, const Take& take) {
-    // One array for all: registers that begin without a value are kept free through the whole function.  With an array
-    // for each way, 64 x 128 sums of a warpgroup went to memory, and a product took half as long again.
+// sums = those of the chains over stages [k, end), added in order; `chunk` stages each, which is CHUNK unless that is 0.
+__device__ inline void add_chains(DNumber (&sums)[WORDS], const Operands& x, Stages& stages, Place& place, int k, int end, int chunk) {
+    // One array for all: the compiler keeps registers that begin without a value free from the kernel's start on.  With an
+    // array for each way, 64 x 128 sums of a warpgroup went to memory, and a product took half as long again.
     DWord d[CHAINS][D_WORDS];
+#pragma unroll
+    for (int i = 0; i < WORDS; ++i) sums[i] = -0.0f;  // -0 + x = x, also for x = -0
     if constexpr (LINKED > 2)
-        for (; k + LINKED * CHUNK <= end; k += LINKED * CHUNK) linked_chains<LINKED>(d, x, stages, place, take);
+        for (; k + LINKED * CHUNK <= end; k += LINKED * CHUNK) add_linked<LINKED>(sums, d, x, stages, place);
     if constexpr (LINKED > 0)
-        for (; k + 2 * CHUNK <= end; k += 2 * CHUNK) linked_chains<2>(d, x, stages, place, take);
+        for (; k + 2 * CHUNK <= end; k += 2 * CHUNK) add_linked<2>(sums, d, x, stages, place);
     for (; k < end; k += chunk) {
         chain(d[0], x, stages, place, min(chunk, end - k));
-        take(d[0]);
+        add(sums, d[0]);
     }
-}
-
-// sums += a chain's.
-__device__ inline void add(DNumber (&sums)[WORDS], const DWord (&d)[D_WORDS]) {
-#pragma unroll
-    for (int i = 0; i < WORDS; ++i) sums[i] = finish::add(sums[i], mma::value(d, i));
 }
 
 // Sums as they wait in memory for others of the launch.
