@@ -38,6 +38,7 @@ from tcu.units import CATALOGUE, AlignedSum, Instruction, Unit, find_instruction
 RECORDED = Path(__file__).parent / "data" / "h200-vectors.npz"
 ASKED_SINCE = {
     "ties of sums", "differences of the smallest", "c alone", "c beside a smallest product", "small products alone",
+    "ties beside c",
 }  # fmt: skip
 """Kinds of questions that are younger than the recorded file."""
 NAME = "mma-bfloat16-binary32-k16"

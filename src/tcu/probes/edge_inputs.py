@@ -13,7 +13,7 @@ from tcu.probes.inputs import factors, just_over_two, ordinary
 from tcu.probes.target import Codes, Operation, Question
 
 __all__ = [
-    "binade_edges", "c_alone", "c_beside_a_smallest_product", "carries", "differences_of_the_smallest", "one_deviates", "one_sign", "small_products_alone", "subnormal_factors", "ties_of_sums", "ties_of_the_smallest",
+    "binade_edges", "c_alone", "c_beside_a_smallest_product", "carries", "differences_of_the_smallest", "one_deviates", "one_sign", "small_products_alone", "subnormal_factors", "ties_beside_c", "ties_of_sums", "ties_of_the_smallest",
 ]  # fmt: skip
 
 ROWS, COLUMNS = 16, 8
@@ -271,6 +271,35 @@ def small_products_alone(
     for place in (first, second):
         b[place] = _of_exponents(rng, x, np.clip(right + rng.integers(-1, 2, columns), low, high))
     return Question(operation.codes(a), operation.codes(b), operation.output_codes(np.zeros((rows, columns))))
+
+
+def ties_beside_c(
+    operation: Operation, rng: np.random.Generator, rows: int = ROWS, columns: int = COLUMNS
+) -> Question:
+    """c, half of its last place, and a far smaller product at each of 24 places below, all of one sign in two thirds of the rows.
+
+    A unit that adds c late cuts the far product where its sums end, long before its result does, and only the rounding of
+    that tie tells where.
+    """
+    x, y, z, k = operation.input, operation.right, operation.output, operation.k
+    highest = min(x.emax + y.emax - 2, z.emax - z.fraction_bits - 2)
+    lowest = min(max(x.emin + y.emin + 16, z.emin), highest)
+    goal = int(rng.integers(lowest, highest + 1))
+    right = int(np.clip(goal - goal // 2, y.emin, y.emax - 1))
+    left = int(np.clip(goal - right, x.emin, x.emax - 1))
+    a, b = np.zeros((rows, k)), np.zeros((k, columns))
+    first, second = rng.permutation(max(k, 2))[:2] % k
+    sign = _signs(rng, (rows, 1))
+    if second != first:
+        middle = int(np.clip(right - 6, y.emin, y.emax - 1))
+        distance = np.resize(rng.permutation(np.arange(1, 25)), rows)
+        far = np.clip(left + right - distance - middle, x.quantum_exponent, x.emax - 1)
+        a[:, second] = rng.choice([1.0, 1.0, -1.0], rows) * sign[:, 0] * 2.0**far
+        b[second] = 2.0**middle
+    a[:, first], b[first] = sign[:, 0] * 2.0**left, 2.0**right
+    last_place = left + right + 1
+    c = sign * (2.0**z.fraction_bits + rng.integers(0, 3, (rows, columns))) * 2.0**last_place
+    return Question(operation.codes(a), operation.right_codes(b), operation.output_codes(c))
 
 
 def _of_exponents(rng: np.random.Generator, fmt: Format, exponents: np.ndarray) -> np.ndarray:

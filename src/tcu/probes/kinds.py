@@ -33,7 +33,7 @@ __all__ = [
 
 ROWS, COLUMNS = 16, 8
 _WITH_SCALES = (scale_inputs.any_scales, scale_inputs.cancelled_groups, scale_inputs.sunken_groups)
-_OF_BOTH = (edge_inputs.subnormal_factors, edge_inputs.ties_of_sums, *_WITH_SCALES)
+_OF_BOTH = (edge_inputs.subnormal_factors, edge_inputs.ties_beside_c, edge_inputs.ties_of_sums, *_WITH_SCALES)
 """Kinds that know both formats."""
 Maker = Callable[[Operation, np.random.Generator], Question]
 
@@ -425,6 +425,7 @@ _FLOAT: dict[str, Maker] = {
     "c alone": edge_inputs.c_alone,
     "c beside a smallest product": edge_inputs.c_beside_a_smallest_product,
     "small products alone": edge_inputs.small_products_alone,
+    "ties beside c": edge_inputs.ties_beside_c,
     "inf times zero": _infinity_times_zero,
     "inf minus inf": _infinity_minus_infinity,
     "NaN pairs": _nan_pairs,
@@ -433,7 +434,7 @@ _FLOAT: dict[str, Maker] = {
 REPEATED = {make.__name__.replace("_", " "): count for make, count in inputs.DECIDING} | {
     "carries": 8, "ties of the smallest": 6, "binade edges": 12,
     "one sign": 12, "one deviates": 12, "subnormal factors": 48, "ties of sums": 16, "differences of the smallest": 12,
-    "c alone": 8, "c beside a smallest product": 4, "small products alone": 16,
+    "c alone": 8, "c beside a smallest product": 4, "small products alone": 16, "ties beside c": 16,
     "NaN that meet": 4, "saturation": 4,
     "any scales": 8, "cancelled groups": 24, "sunken groups": 24,
 }  # fmt: skip
