@@ -1003,8 +1003,9 @@ def test_exact_sums_along_axes_compile(
         assert "warning" not in binary.log
         assert f".entry {kernel.source}(" in binary.ptx
         if capability == (9, 0):
-            # With two blocks in place of three, columns of binary32 spill nothing, and take 2 to 7 % longer (H200).
-            most = 64 if (kernel.source, element) == ("exact_columns", "binary32") else 0
+            # With one block less on a multiprocessor nothing is spilled.  Columns of binary32 take 2 to 7 % longer then, two
+            # columns of binary64 3 to 5 % if short, 1 % less if long, 1001 columns 8 % longer (H200).
+            most = {"binary32": 64, "binary64": 8}.get(element, 0) if kernel.source == "exact_columns" else 0
             if (kernel.source, "PLANNED" in kernel.macros) == ("exact_columns", True):
                 most = 80  # around calls that few columns need: they are read as fast as exact sums, which spill nothing
             spilled = re.findall(r"(\d+) bytes spill stores", binary.log)

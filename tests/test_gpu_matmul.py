@@ -82,6 +82,19 @@ CASES: dict[str, Callable[[], Case]] = {
     "b stays for a batch": lambda: (
         numbers(2, 51_001, 64), numbers(64, 64), {"scale_a": numbers(51_001, dtype=F32)}
     ),
+    "whole rows": lambda: plain(140_001, 64, 64),
+    "whole rows, 33 columns": lambda: plain(140_003, 40, 33),
+    "whole rows, one column": lambda: plain(140_003, 136, 1),
+    "whole rows, 51 columns, bfloat16": lambda: plain(140_003, 128, 51, BF16, dtype=BF16),
+    "whole rows, 100 columns": lambda: plain(140_003, 64, 100),
+    "whole rows, 200 columns": lambda: plain(70_003, 64, 200),
+    "whole rows, 256 columns": lambda: plain(70_003, 64, 256),
+    "whole rows, 129 columns, binary16": lambda: plain(70_003, 64, 129, dtype=F16),
+    "whole rows, s8": lambda: plain(140_003, 64, 63, S8),
+    "whole rows, scales and a bias": lambda: plain(
+        140_003, 64, 61, scale_a=numbers(140_003, dtype=F32), scale_b=numbers(61, dtype=F32), bias=numbers(61), dtype=F16
+    ),
+    "whole rows of a batch": lambda: (numbers(2, 70_008, 64), numbers(64, 54), {"scale_a": numbers(70_008, dtype=F32)}),
     "tf32": lambda: plain(200, 300, 264, F32),
     "tf32, cut": lambda: plain(200, 300, 264, F32, rounding="cut"),
     "e4m3": lambda: (numbers(200, 640, dtype=E4M3), transposed(144, 640, dtype=E4M3), {"dtype": BF16}),

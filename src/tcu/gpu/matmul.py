@@ -62,7 +62,7 @@ Product = struct("Product", """
     void* flags;  // zeros between launches
     const i64* offsets;  // of segments
     u64 padding[3];
-    load::TensorMap of_results;  // if the copy engine writes them
+    load::TensorMap of_results;  // if the copy engine writes lines of them
 """)  # fmt: skip
 
 
@@ -119,7 +119,7 @@ class MatmulRecipe:
     flags: int
     """Words of 4 bytes, zeros between launches."""
     results: Tensor | None = None
-    """C as the copy engine writes it; None: threads write it."""
+    """C as the copy engine writes lines of its rows; None: it writes rows whole, or threads write."""
 
 
 _GROUP = 16
@@ -139,8 +139,15 @@ def matmul_recipe(
     chunk = plan.chunk * size // LINE
     chunked = chunk < stages_k and kernel.output != "s32"
     shared_b = not (chunked or x.segments or (x.batch > 1 and x.b.batch))
+    of_result = get_format(plan.result).dtype.itemsize
+    aligned = x.c_aligned and all(step * of_result % UNIT == 0 for step in (x.c_row, x.c_batch, x.columns))
+    copies = x.c_aligned and plan.result != "binary64" and not x.segments
+    boxes = copies and aligned
+    gapless = copies and x.c_row == x.columns and (x.batch == 1 or x.c_batch * of_result % UNIT == 0)
     if cut is None and shared_b:
-        cut = kept_tiling(x.rows, x.columns, stages_k, multiprocessors)
+        cut = kept_tiling(
+            x.rows, x.columns, stages_k, multiprocessors, of_result, gapless=gapless, boxes=boxes
+        )
     settled = cut is not None or x.segments > 0
     cut = cut or tiling(x.rows, x.columns, chunked, multiprocessors, x.segments)
     room = Room()
@@ -163,22 +170,21 @@ def matmul_recipe(
     if x.segments:  # at most
         lines = cut.columns if cut.swapped else height
         count = (tile_rows if cut.swapped else tile_columns) * (x.rows // lines + min(x.segments, x.rows))
-    of_result = get_format(plan.result).dtype.itemsize
     problem = Product(
         c_row_stride=x.c_row * of_result, c_batch_stride=x.c_batch * of_result, rows=x.rows, columns=x.columns,
         k_stages=stages_k, a_batched=int(bool(first.batch)), b_batched=int(bool(second.batch)),
-        aligned=int(x.c_aligned and all(step * of_result % UNIT == 0 for step in (x.c_row, x.c_batch, x.columns))),
-        tiles=count, tile_rows=tile_rows, tile_columns=tile_columns, segments=x.segments,
+        aligned=int(aligned), tiles=count, tile_rows=tile_rows, tile_columns=tile_columns, segments=x.segments,
     )  # fmt: skip
     of_b = (cut.columns if left.k_major else -(-cut.columns // 64) * 64) * LINE
     stage = height * LINE + UNIT + (0 if cut.kept else of_b)
     kept = stages_k if cut.kept else 0
     # A box of results has so many columns as a line: it must not reach into the next tile.
     whole = cut.kept or cut.columns * of_result % LINE == 0
-    copied = whole and problem.aligned and plan.result != "binary64" and not (cut.swapped or x.segments)
-    staged = 0 if cut.swapped else cut.staged
-    aligned = ALIGNED if copied else LINE  # the results
-    room_of_ring = SHARED // cut.resident - RESERVED - staged - kept * of_b - (aligned if copied else 0)
+    boxed = whole and boxes and not (cut.swapped or cut.whole_rows)
+    copied = boxed or cut.whole_rows
+    staged = 0 if cut.swapped else cut.staged(of_result)
+    begin = ALIGNED if copied else LINE  # of the results
+    room_of_ring = SHARED // cut.resident - RESERVED - staged - kept * of_b - (begin if copied else 0)
     stages = min(room_of_ring // stage, 24)
     halves = kernel.output == "binary16"
     macros = {
@@ -188,19 +194,18 @@ def matmul_recipe(
         "FACTORS": int(factors), "INTEGERS": int(kernel.output == "s32"), "HALVES": int(halves),
         "SEGMENTS": int(x.segments > 0), "KEPT_B": kept, **_names(kernel, cut.swapped, top, left),
     }  # fmt: skip
-    ring = -(-(stages * stage + kept * of_b) // aligned) * aligned
+    ring = -(-(stages * stage + kept * of_b) // begin) * begin
     if not cut.swapped:
         blocks = min(multiprocessors * cut.resident // cut.cluster, count) * cut.cluster
         threads = 128 * cut.consumers + (128 if cut.resident == 1 else 32)
         own = {
-            "GROUP": _GROUP, "IN_A_ROW": cut.in_a_row, "OUT_BUFFERS": cut.buffers if copied else 0,
-            "REGISTERS": cut.registers,
+            "GROUP": _GROUP, "IN_A_ROW": cut.in_a_row, "OUT_BUFFERS": cut.buffers if copied else 0, "OUT_ROWS": int(cut.whole_rows), "REGISTERS": cut.registers,
         }  # fmt: skip
         choice = KernelChoice(
             "matmul", macros | own, blocks, threads, problem, shared=ALIGNED + ring + staged, specific=True,
             cluster=cut.cluster,
         )  # fmt: skip
-        results = _results(x, of_result) if copied else None
+        results = _results(x, of_result) if boxed else None
         return MatmulRecipe(False, (top, left), choice, room.size, 0, 0, results)
     units = -(-stages_k // chunk)
     tiles = count * cut.cluster

@@ -30,7 +30,7 @@ by two, 0.92 and 0.96 by four, 0.929 and 0.965 by eight; e4m3 0.857 and 0.856 wi
 by four, 0.92 and 0.945 by eight.  Without an end, each chain begun when the one before has ended and before that one's sums
 are added up, so that a loop can hold them: float16 0.003, e4m3 0.035 slower.
 """
-_REGISTERS = {(1, 1): 232, (1, 2): 200, (2, 1): 232, (3, 1): 160, (2, 2): 112}
+_REGISTERS = {(1, 1): 232, (1, 2): 200, (1, 4): 96, (2, 1): 232, (3, 1): 160, (2, 2): 112}
 """Of a thread that multiplies, by the warpgroups of a block and the blocks of a multiprocessor."""
 _BESIDE_SUMS = 40
 """Of them, for everything but sums."""
@@ -55,16 +55,17 @@ class Tiling(NamedTuple):
     """Tiles one after the other that a block takes at a time."""
     buffers: int = 1
     """In which each warp stages results."""
+    whole_rows: bool = False
+    """Whether the copy engine writes rows of C whole, 16 at a time, where it would write a line of each."""
 
     @property
     def registers(self) -> int:
         """Of a thread that multiplies."""
         return _REGISTERS[self.consumers, self.resident]
 
-    @property
-    def staged(self) -> int:
-        """Bytes of results on their way to memory."""
-        return 64 * self.consumers * LINE * self.buffers
+    def staged(self, size: int) -> int:
+        """Bytes of results on their way to memory, of so many each."""
+        return 64 * self.consumers * self.buffers * (self.columns * size if self.whole_rows else LINE)
 
     def linked(self, chunk: int, halves: bool) -> int:
         """Chains of so many stages that run into each other; 0 if registers do not hold two of them beside the sums of all before.
@@ -111,32 +112,68 @@ def tiling(rows: int, columns: int, chunked: bool, multiprocessors: int, segment
     return Tiling(False, consumers, across, 2 if across == 256 and not chunked else 1, 1)
 
 
-_KEPT = ((48, 3, 1, 1, 2), (64, 1, 2, 1, 4), (128, 2, 1, 2, 4), (256, 1, 1, 2, 2))
-"""(columns up to which, warpgroups, blocks of a multiprocessor, tiles at a time, buffers of a warp) of a tall product whose B
-stays in shared memory: the first that has room.
+class _Kept(NamedTuple):
+    """A way to cut a tall product whose B stays in shared memory."""
 
-What such products take is decided by the order in which reads and writes come to memory.  H200, float16 to binary32, share
-of the speed of the fastest that cuBLASLt proposes (PyTorch's choice has 0.93 to 0.98 of it), 1,048,576 x 32 (K = 64), x 64 x
-64, x 128 x 128, x 256 x 256: these 1.00, 0.97, 1.00, 1.01.  Tiles of 128 rows whose threads write and whose B comes with each
-tile, 64, 128 and 256 columns: 0.90, 0.95, 0.93, with any number of blocks, stages and hints to the second cache.  32 columns:
-one warpgroup in each of two blocks 0.99; 64 columns: three warpgroups 0.96, two 0.96, four blocks 0.97, 3 to 12 stages in
-place of as many as there is room for 0.96 to 0.97; 128 columns: three warpgroups 0.99, two blocks 0.995.  Without the marks
-of device/load/tensor_copy.cuh, 256 columns 0.98, a tile at a time 0.96, three 0.96, two warpgroups 0.95; boxes of 64 rows,
-for which a warpgroup meets, in place of a warp's 16: the same to 0.01 less.
+    widest: int
+    """Columns up to which."""
+    whole_rows: bool
+    consumers: int
+    resident: int
+    in_a_row: int
+    buffers: int
+    least_ring: int
+    """Stages of A that a block asks for ahead."""
+
+
+_KEPT = (
+    _Kept(48, False, 3, 1, 1, 2, 4),
+    _Kept(64, True, 1, 4, 1, 1, 3),
+    _Kept(64, True, 3, 1, 2, 1, 4),
+    _Kept(64, False, 1, 2, 1, 4, 4),
+    _Kept(128, True, 3, 1, 1, 1, 4),
+    _Kept(128, True, 2, 1, 2, 1, 4),
+    _Kept(128, False, 2, 1, 2, 4, 4),
+    _Kept(208, True, 1, 2, 1, 1, 4),
+    _Kept(256, True, 2, 1, 1, 1, 3),
+    _Kept(256, False, 1, 1, 2, 2, 4),
+)
+"""The first that has room is taken.
+
+What such products take is decided by the order in which reads and writes come to memory.  A kernel that multiplies nothing,
+reads 64 rows of 64 numbers of binary16 at a time and writes 64 of binary32 each, both by the copy engine, takes 102 us for
+1,048,576 of them where it writes whole rows, 105 to 110 where it writes a line of 128 bytes of each, and 3 to 4 more without the
+marks of device/load/tensor_copy.cuh; 80 rows at a time 101, 128 and more 103 (H200).
+
+Share of the speed of the fastest that cuBLASLt proposes (PyTorch's choice has 0.93 to 0.98 of it), whole rows and lines of them,
+float16 to binary32, 1,048,576 x 64 (K = 64): 1.011, 0.97; x 64 (128): 1.010, 0.97; x 128 (64): 1.037, 0.986; x 128 (128): 1.037,
+1.019; x 200 (64): 1.038, 1.005; x 256 (64): 1.005, 0.988; x 256 (256), where there is no room for rows: 1.007; x 32 (64): 0.98,
+1.00; x 33 (64): 2.8 in place of 2.0, where threads wrote.  64 columns, K = 64: two warpgroups in each of two blocks 1.003,
+three in one 1.00, 64 rows written at once the same to 0.005.
+Tiles of 128 rows whose threads write and whose B comes with each tile, 64, 128 and 256 columns: 0.90, 0.95, 0.93.
 """
-_LEAST_RING = 4
-"""Stages of A that a block asks for ahead, beside a B that stays."""
 
 
-def kept_tiling(rows: int, columns: int, stages_k: int, multiprocessors: int) -> Tiling | None:
-    """For a product of one chain by a B of so many lines of k; None if B is too large, or the rows are few."""
-    for widest, consumers, resident, in_a_row, buffers in _KEPT:
-        cut = Tiling(False, consumers, _width(columns), 1, resident, True, in_a_row, buffers)
+def kept_tiling(
+    rows: int, columns: int, stages_k: int, multiprocessors: int, size: int, *, gapless: bool, boxes: bool
+) -> Tiling | None:
+    """For a product of one chain by a B of so many lines of k; None if B is too large, or the rows are few.
+
+    ``size``: bytes of a result; ``gapless``: whether C has no gaps; ``boxes``: whether the copy engine can write parts of rows.
+    """
+    by_engine = [way for way in _KEPT if (gapless if way.whole_rows else boxes)]
+    by_threads = [way for way in _KEPT if not way.whole_rows]
+    for way in by_engine + by_threads:
+        if columns > way.widest:
+            continue
+        cut = Tiling(
+            False, way.consumers, _width(columns), 1, way.resident, True, way.in_a_row, way.buffers, way.whole_rows
+        )  # fmt: skip
         # Fewer rows leave multiprocessors idle at the end.
-        high = rows >= 2 * 64 * consumers * resident * in_a_row * multiprocessors
+        high = rows >= 2 * 64 * cut.consumers * cut.resident * cut.in_a_row * multiprocessors
         of_b = stages_k * -(-cut.columns // 64) * 64 * LINE
-        room = SHARED // resident - RESERVED - ALIGNED - cut.staged - of_b
-        if columns <= widest and high and room >= _LEAST_RING * 64 * consumers * LINE:
+        room = SHARED // cut.resident - RESERVED - ALIGNED - cut.staged(size) - of_b
+        if high and room >= way.least_ring * 64 * cut.consumers * LINE:
             return cut
     return None
 

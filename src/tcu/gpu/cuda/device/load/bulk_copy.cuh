@@ -85,8 +85,14 @@ __device__ inline void copy_bulk(void* to, const void* from, u32 bytes, u64* arr
 __device__ inline void release_to_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Called by one thread: starts a copy from shared memory to memory.  Addresses and size are multiples of 16 bytes.
+// EARLY: marked to leave the second cache first (load/tensor_copy.cuh).
+template <bool EARLY = false>
 __device__ inline void start_store(void* to, const void* from, u32 bytes) {
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)),
+    if constexpr (EARLY)
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(to),
+                     "r"(shared_address(from)), "r"(bytes), "l"(evict_first_policy())
+                     : "memory");
+    else asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)),
                  "r"(bytes)
                  : "memory");
 }

@@ -12,7 +12,13 @@ namespace tcu::product {
 template <int TOGETHER>
 struct AllTiles {
     __device__ bool has(const Product& p, u32 tile) const { return tile < p.tiles; }
-    __device__ Tile place(const Product& p, u32 tile, u32 rank) const { return locate<TOGETHER>(p, tile, rank); }
+    __device__ Tile place(const Product& p, u32 tile, u32 rank) const {
+        if constexpr (KEPT_B > 0) {  // one column of them
+            const u32 batch = tile / p.tile_rows;
+            return {static_cast<int>(tile - batch * p.tile_rows) * ROWS, 0, static_cast<int>(batch), p.rows};
+        }
+        return locate<TOGETHER>(p, tile, rank);
+    }
 };
 
 // Asked for tiles in the order of their numbers by all lanes of a warp, each of which looks at one segment of 32.
