@@ -7,6 +7,8 @@ that is the host's is none of the GPU's.
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +16,7 @@ import pytest
 from gpu_support import gpu_or_skip
 
 from tcu.study import STUDIES, run_study, what_is_missing
+from tcu.study.gpu.timing import balanced_orders
 
 NAMES = [study.name for study in STUDIES.values() if study.measure is not None and "gpu" in study.needs]
 
@@ -35,6 +38,15 @@ def test_a_study_measures_and_shows(name: str, tmp_path: Path) -> None:
         assert errors is None or sorted(error for error in errors if error is not None)[len(errors) // 2] < 10
         assert row.get("relative_error", 0) < 2**-8
         assert row.get("different", 0) == 0
+
+
+@pytest.mark.parametrize("count", range(1, 13))
+def test_each_participant_follows_each_other_one_equally_often(count: int) -> None:
+    orders = balanced_orders(count)
+    assert all(sorted(order) == list(range(count)) for order in orders)
+    pairs = Counter(pair for order in orders for pair in pairwise(order))
+    assert len(pairs) == count * (count - 1)
+    assert len(set(pairs.values())) <= 1
 
 
 def test_a_row_of_turns_has_times_errors_and_reasons() -> None:

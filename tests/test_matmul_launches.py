@@ -118,6 +118,20 @@ def test_tiles_come_out_evenly(rows: int, columns: int, chunked: bool, consumers
     assert (cut.consumers, cut.columns) == (consumers, across)
 
 
+@pytest.mark.parametrize(
+    ("element", "m", "k", "together"),
+    [("e4m3", 4096, 4096, 32), ("e4m3", 8192, 8192, 16), ("bfloat16", 4096, 4096, 16), ("bfloat16", 8192, 8192, 8),
+     ("bfloat16", 4096, 300, 32), ("bfloat16", 4096, 100_000, 8)],
+)  # fmt: skip
+def test_rows_of_tiles_that_are_finished_together_leave_room_in_the_second_cache(
+    element: str, m: int, k: int, together: int
+) -> None:
+    for order in ("chunks", "chain"):
+        plan, kernel = plan_and_kernel(k, element, element, order=order)
+        recipe = matmul_recipe(plan, kernel, lying(m, m, k), False, MULTIPROCESSORS)
+        assert recipe.product.macros["GROUP"] == (together if order == "chunks" else 16)
+
+
 def test_b_stays_where_shared_memory_holds_it_beside_a_ring_and_rows_are_many() -> None:
     def stays(rows: int, columns: int, k: int, order: str = "chunks", **options: int) -> bool:
         plan, kernel = plan_and_kernel(k, "binary16", "binary16", order=order)

@@ -26,6 +26,7 @@ from tcu.gpu.matmul_tiles import (
     Tiling,
     any_major_tiling,
     kept_tiling,
+    rows_together,
     tiling,
 )
 from tcu.gpu.structs import struct
@@ -122,9 +123,6 @@ class MatmulRecipe:
     """C as the copy engine writes lines of its rows; None: it writes rows whole, or threads write."""
 
 
-_GROUP = 16
-
-
 def matmul_recipe(
     plan: MatmulPlan,
     kernel: Kernel,
@@ -199,7 +197,8 @@ def matmul_recipe(
         blocks = min(multiprocessors * cut.resident // cut.cluster, count) * cut.cluster
         threads = 128 * cut.consumers + (128 if cut.resident == 1 else 32)
         own = {
-            "GROUP": _GROUP, "IN_A_ROW": cut.in_a_row, "OUT_BUFFERS": cut.buffers if copied else 0, "OUT_ROWS": int(cut.whole_rows), "REGISTERS": cut.registers,
+            "GROUP": rows_together(height, stages_k * LINE, chunked), "IN_A_ROW": cut.in_a_row,
+            "OUT_BUFFERS": cut.buffers if copied else 0, "OUT_ROWS": int(cut.whole_rows), "REGISTERS": cut.registers,
         }  # fmt: skip
         choice = KernelChoice(
             "matmul", macros | own, blocks, threads, problem, shared=ALIGNED + ring + staged, specific=True,
@@ -258,7 +257,7 @@ def double_recipe(
     stages = 6
     macros = {
         **kernel.macros, "CONSUMERS": 2, "COLUMNS": width, "STAGES": stages, "CLUSTER": 1, "SHARES_A": 0, "A_K": 1, "B_K": 1, "INPUT_BYTES": 8,
-        "RESULT": RESULTS[plan.result], "FACTORS": int(factors), "GROUP": _GROUP, "SEGMENTS": 0, "KEPT_B": 0,
+        "RESULT": RESULTS[plan.result], "FACTORS": int(factors), "GROUP": rows_together(height, k * 8, False), "SEGMENTS": 0, "KEPT_B": 0,
     }  # fmt: skip
     shared = stages * ((height + width) * LINE + UNIT) + 1024
     choice = KernelChoice(
