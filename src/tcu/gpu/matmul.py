@@ -21,11 +21,10 @@ from tcu.gpu.launch import KernelChoice, bind
 from tcu.gpu.matmul_tiles import (
     ALIGNED,
     COLUMNS,
-    RESERVED,
-    SHARED,
     Tiling,
     any_major_tiling,
     kept_tiling,
+    room_of_block,
     rows_together,
     tiling,
 )
@@ -180,10 +179,14 @@ def matmul_recipe(
     whole = cut.kept or cut.columns * of_result % LINE == 0
     boxed = whole and boxes and not (cut.swapped or cut.whole_rows)
     copied = boxed or cut.whole_rows
-    staged = 0 if cut.swapped else cut.staged(of_result)
     begin = ALIGNED if copied else LINE  # of the results
-    room_of_ring = SHARED // cut.resident - RESERVED - staged - kept * of_b - (begin if copied else 0)
-    stages = min(room_of_ring // stage, 24)
+    beside = room_of_block(cut.resident) - kept * of_b - (begin if copied else 0)
+    if boxed and not cut.kept:
+        two = cut._replace(buffers=2)
+        if (beside - two.staged(of_result)) // stage == (beside - cut.staged(of_result)) // stage:
+            cut = two
+    staged = 0 if cut.swapped else cut.staged(of_result)
+    stages = min((beside - staged) // stage, 24)
     halves = kernel.output == "binary16"
     macros = {
         "CONSUMERS": cut.consumers, "COLUMNS": cut.columns, "STAGES": stages, "CHUNK": chunk if chunked else 0,
