@@ -372,7 +372,6 @@ SINCE = datetime.date(2026, 11, 28)
 WITHOUT_COMMIT = {
     "file-rate.json",
     "gpu-distributed-2.json",
-    "gpu-grouped.json",
     "gpu-machine.json",
     "gpu-segments-rowscans.json",
     "gpu-segments-scans.json",
