@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Never
 
-import numpy as np
 import numpy.typing as npt
 
 from tcu.engines import host
@@ -161,8 +160,8 @@ def _normed(
 
 
 def _weighted(name: str, x: Any, axis: int, weight: Any, bias: Any, eps: Any, dtype: Any, out: Any) -> Any:
-    kinds = [each.dtype for each in (x, weight, bias, out) if each is not None]
-    work = "float64" if any("float64" in str(each) for each in (*kinds, dtype)) else "float32"
+    kinds = {each.dtype for each in (x, weight, bias, out) if each is not None} | {dtype}
+    work = "float64" if any("float64" in str(each) for each in kinds) else "float32"
     kind = dtype or (x.dtype if out is None else out.dtype)
     if is_tensor(x):
         check = OPTIONS["eps"].check
@@ -178,16 +177,16 @@ def _weighted(name: str, x: Any, axis: int, weight: Any, bias: Any, eps: Any, dt
 def _of_one_library(name: str, x: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """All as arrays of NumPy, or as tensors; raises ParameterError."""
     arrays = {"x": x, **{key: each for key, each in given.items() if each is not None}}
-    library = library_of(
-        arrays,
-        f"{name} with {', '.join(list(arrays)[1:])} takes arrays in the host's memory, or tensors: make all of them "
-        "tensors, with torch.from_dlpack",
-    )
-    if library is not np:
+    if all(map(is_tensor, arrays.values())):
         if any(each.device != x.device for each in arrays.values()):
             said = ", ".join(f"{key} is on {each.device}" for key, each in arrays.items())
             raise ParameterError(f"{said}: move all to one device")
         return x, given
+    library_of(
+        arrays,
+        f"{name} with {', '.join(list(arrays)[1:])} takes arrays in the host's memory, or tensors: make all of them "
+        "tensors, with torch.from_dlpack",
+    )
     return as_array(x, "x"), {
         key: None if each is None else as_array(each, key) for key, each in given.items()
     }

@@ -25,14 +25,14 @@ def cross_entropy(x: Any, target: Any, axis: int, weights: Weights) -> tuple[Any
     library, ordinal = home_of((x,))
     with current(ordinal):
         stream = library.current_stream(ordinal)
-        view, rows, element = rows_along(library, x, axis, stream)
-        shape, work = tuple(target.shape), np.dtype(np.float64 if element.bits == 64 else np.float32)
+        at = rows_along(library, x, axis, stream)
+        shape, work = tuple(target.shape), np.dtype(np.float64 if at.element.bits == 64 else np.float32)
         classes = _line(target)
         losses, out = library.empty(x, shape, work, ordinal)
         parts, beside = library.empty(x, (*shape, 3), work, ordinal)
-        if rows.count:
-            launch = _losses(rows, element, weights, ordinal)
-            launch.start(view.address, classes.data_ptr(), out, stream, beside)
+        if at.rows.count:
+            launch = _losses(at.rows, at.element, weights, ordinal)
+            launch.start(at.address, classes.data_ptr(), out, stream, beside)
         return losses, parts
 
 
@@ -41,14 +41,14 @@ def cross_entropy_gradient(given: Any, x: Any, target: Any, parts: Any, axis: in
     library, ordinal = home_of((x,))
     with current(ordinal):
         stream = library.current_stream(ordinal)
-        view, rows, element = rows_along(library, x, axis, stream)
+        at = rows_along(library, x, axis, stream)
         classes = _line(target)
         together = sys.modules["torch"].cat([parts.detach(), given.detach().unsqueeze(-1)], -1)
         shape = (*x.shape[:axis], *x.shape[axis + 1 :], x.shape[axis])
-        result, out = library.empty(x, shape, element.dtype, ordinal)
-        if rows.count and rows.length:
-            launch = _gradients(rows, element, weights, ordinal)
-            launch.start(view.address, classes.data_ptr(), out, stream, together.data_ptr())
+        result, out = library.empty(x, shape, at.element.dtype, ordinal)
+        if at.rows.count and at.rows.length:
+            launch = _gradients(at.rows, at.element, weights, ordinal)
+            launch.start(at.address, classes.data_ptr(), out, stream, together.data_ptr())
         return result.movedim(-1, axis)
 
 

@@ -48,13 +48,13 @@ def weighted_norm(
         if out is None and axis == x.dim() - 1 and x.is_contiguous() and x.numel():
             # As most are, where Lines would take several times as long as the rest of the call.
             stream = library.current_stream(ordinal)
-            own, rows, element = rows_along(library, x, axis, stream)
+            own = rows_along(library, x, axis, stream)
             target = format_of(dtype)
-            work = _work(element, target)
-            factors, terms = (line_beside(each, rows.length, work) for each in (weight, bias))
-            result, place = library.empty(x, tuple(x.shape), target.dtype, ordinal)
+            work, length = _work(own.element, target), own.rows.length
+            factors, terms = line_beside(weight, length, work), line_beside(bias, length, work)
+            result, place = library.empty(x, x.shape, target.dtype, ordinal)
             least = operation.eps((eps, None), work)
-            launch = _launch(operation, rows, rows.length, element, target, least, weighted, None, ordinal)
+            launch = _launch(operation, own.rows, length, own.element, target, least, weighted, None, ordinal)
             launch.start(own.address, address_of(factors), place, stream, address_of(terms))
             return result
         lines = lines_of(library, ordinal, x, axis, dtype, out, is_map=True)
@@ -68,7 +68,7 @@ def line_beside(x: Any, length: int, work: Any) -> Any:
     if x is None:
         return None
     torch = sys.modules["torch"]
-    line = x.detach().to(getattr(torch, np.dtype(work).name)).contiguous()
+    line = x.detach().to(torch.float64 if work is np.float64 else torch.float32).contiguous()
     per_granule = ALIGNMENT // line.itemsize
     more = -length % per_granule
     if more or line.data_ptr() % ALIGNMENT:
@@ -90,13 +90,21 @@ def norms_times(operation: Operation, x: Any, given: Any, axis: int, eps: float 
     binary32 = get_format("binary32")
     with current(ordinal):
         stream = library.current_stream(ordinal)
-        own, rows, element = rows_along(library, x, axis, stream)
-        theirs, beside, kind = rows_along(library, given, axis, stream)
+        own, theirs = rows_along(library, x, axis, stream), rows_along(library, given, axis, stream)
         shape = (*x.shape[:axis], *x.shape[axis + 1 :], x.shape[axis])
         result, out = library.empty(x, shape, binary32.dtype, ordinal)
         least = operation.eps((eps, None), np.float32)
+        beside = theirs.rows, theirs.element
         launch = _launch(
-            operation, rows, rows.length, element, binary32, least, (False, False), (beside, kind), ordinal
+            operation,
+            own.rows,
+            own.rows.length,
+            own.element,
+            binary32,
+            least,
+            (False, False),
+            beside,
+            ordinal,
         )
         launch.start(own.address, theirs.address, out, stream)
         return result.movedim(-1, axis)

@@ -46,12 +46,13 @@ def row_gradient(
     library, ordinal = home_of((kept, given))
     with current(ordinal):
         stream = library.current_stream(ordinal)
-        own, rows, of_kept = rows_along(library, kept, axis, stream)
-        theirs, beside, of_given = rows_along(library, given, axis, stream)
+        own = rows_along(library, kept, axis, stream)
+        theirs = rows_along(library, given, axis, stream)
         shape = (*kept.shape[:axis], *kept.shape[axis + 1 :], kept.shape[axis])
         result, out = library.empty(kept, shape, target.dtype, ordinal)
         line = line_beside(weight, kept.shape[axis], np.float32)
-        launch = _launch(finish, rows, beside, (of_kept, of_given, target), eps, line is not None, ordinal)
+        formats = own.element, theirs.element, target
+        launch = _launch(finish, own.rows, theirs.rows, formats, eps, line is not None, ordinal)
         launch.start(own.address, theirs.address, out, stream, address_of(line))
         return result.movedim(-1, axis)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -188,26 +188,36 @@ def laid_out(view: DeviceArray, kept: tuple[int, ...], axes: tuple[int, ...]) ->
     return across[0], along[0], across[1]
 
 
-def rows_along(library: Any, x: Any, axis: int, stream: int) -> tuple[DeviceArray, Rows, Format]:
-    """(where the rows lie, or a copy that has them one after another, how, their format), of a tensor.
+class RowsAt(NamedTuple):
+    """Rows that a kernel reads one after another, as they lie in a GPU's memory or in a copy."""
 
-    The caller holds the first until its launch is on the stream: the allocator gives a copy's memory to whoever asks next.
-    """
-    lines = x.detach() if axis == x.dim() - 1 else x.detach().movedim(axis, -1)
-    view = library.view("x", lines, stream)
-    if lines.is_contiguous():  # most are, and to look at strides takes longer than to start a launch
-        length = view.shape[-1]
-        laid: tuple[int, int, int] | None = (math.prod(view.shape[:-1]), length, length)
+    address: int
+    rows: Rows
+    element: Format
+    owner: Any
+    """Held until the launch is on the stream: the allocator gives a copy's memory to whoever asks next."""
+
+
+def rows_along(library: Any, x: Any, axis: int, stream: int) -> RowsAt:
+    """The rows of a tensor along an axis that is not negative."""
+    plain = library.plain(x) if axis == x.dim() - 1 and x.numel() else None
+    if plain is not None:  # most are, and to look at strides takes longer than to start a launch
+        address, count, dtype = plain
+        length = x.shape[axis]
+        laid: tuple[int, int, int] | None = (count // length, length, length)
+        owner = x
     else:
+        lines = x.detach().movedim(axis, -1)
+        view = library.view("x", lines, stream)
         kept = tuple(range(len(view.shape) - 1))
         laid = laid_out(view, kept, (len(kept),))
-    if laid is None:
-        view = library.view("x", lines.contiguous(), stream)
-        laid = laid_out(view, kept, (len(kept),))
-        assert laid is not None
-    count, length, stride = laid
-    element = summable(view.dtype, "x", "sum")
-    return view, Rows(count, length, stride, view.address % ALIGNMENT == 0), element
+        if laid is None:
+            view = library.view("x", lines.contiguous(), stream)
+            laid = laid_out(view, kept, (len(kept),))
+        address, dtype, owner = view.address, view.dtype, view
+    assert laid is not None
+    rows = Rows(*laid, address % ALIGNMENT == 0)
+    return RowsAt(address, rows, summable(dtype, "x", "sum"), owner)
 
 
 def side_by_side(view: DeviceArray, kept: tuple[int, ...], axes: tuple[int, ...]) -> Columns | None:
