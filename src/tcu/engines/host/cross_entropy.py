@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.engines.host.planned import encoded
-from tcu.engines.host.rows import row_pieces
+from tcu.engines.host.rows import lines_of, row_pieces
 from tcu.formats.format import format_of
 from tcu.model import cross_entropy as model
 from tcu.model import threads
@@ -28,7 +28,7 @@ def cross_entropy(x: Array, target: Array, axis: int, weights: Weights) -> tuple
 
     def found(piece: tuple[Array, ...]) -> tuple[Array, Array]:
         rows, classes = piece
-        return model.losses(_lines(rows, work), classes.reshape(-1), weights)
+        return model.losses(lines_of(rows, work), classes.reshape(-1), weights)
 
     parts = list(threads.in_order(found, _pieces(np.moveaxis(x, axis, -1), target)))
     form = format_of(work)
@@ -50,7 +50,7 @@ def cross_entropy_gradient(
 
     def put(piece: tuple[Array, ...]) -> None:
         rows, places, classes, gradients, kept = piece
-        lines = _lines(rows, work)
+        lines = lines_of(rows, work)
         found = model.gradients(
             gradients.reshape(-1), lines, classes.reshape(-1), kept.reshape(-1, 3), weights
         )
@@ -63,12 +63,6 @@ def cross_entropy_gradient(
 
 def _work(x: Array) -> Any:
     return np.float64 if x.dtype == np.float64 else np.float32
-
-
-def _lines(rows: Array, work: Any) -> Array:
-    """As rows of two dimensions, also of one row and of rows of nothing."""
-    count = int(np.prod(rows.shape[:-1]))
-    return np.require(rows.reshape(count, rows.shape[-1]), work, ["C", "A"])
 
 
 def _pieces(rows: Array, *beside: Array) -> Iterator[tuple[Array, ...]]:

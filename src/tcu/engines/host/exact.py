@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcu.engines.host.rows import row_pieces
+from tcu.engines.host.rows import lines_of, row_pieces
 from tcu.engines.host.source import operands_of, source_of
 from tcu.engines.host.terms import roots_of, sums_of, terms_of
 from tcu.errors import InvalidOperationError
@@ -79,9 +79,8 @@ def _rows(call: Call) -> Any:
     else:
 
         def work(pieces: tuple[npt.NDArray[Any], ...]) -> tuple[npt.NDArray[Any], int]:
-            count = math.prod(pieces[0].shape[: pieces[0].ndim - len(axes.reduced)])
-            lines = [np.require(piece.reshape(-1), source.format.dtype, ["C", "A"]) for piece in pieces]
-            starts = axes.n * np.arange(count)
+            rows = [lines_of(piece, source.format.dtype, len(axes.reduced)) for piece in pieces]
+            starts, lines = axes.n * np.arange(len(rows[0])), [each.reshape(-1) for each in rows]
             return _sums(call.operation, lines, source.format, starts, starts + axes.n, target)
 
         at = 0

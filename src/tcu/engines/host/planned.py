@@ -6,7 +6,6 @@ of several axes in C order.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcu.engines.host.rows import row_pieces
+from tcu.engines.host.rows import lines_of, row_pieces
 from tcu.engines.host.source import operands_of, source_of
 from tcu.formats.array import encode_array
 from tcu.formats.format import Format
@@ -128,10 +127,7 @@ def _rows(call: Call, source: Elements | Pairs, axes: Axes, plan: Plan, unit: Un
         return
 
     def work(pieces: tuple[npt.NDArray[Any], ...]) -> Totals:
-        count = math.prod(pieces[0].shape[: pieces[0].ndim - len(axes.reduced)])
-        lines = [
-            np.require(piece.reshape(count, plan.n), source.format.dtype, ["C", "A"]) for piece in pieces
-        ]
+        lines = [lines_of(piece, source.format.dtype, len(axes.reduced)) for piece in pieces]
         return _together(call.operation, plan, lines, unit)
 
     together = max(1, _PIECE // max(row_width(plan), 1))

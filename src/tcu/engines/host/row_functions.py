@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tcu.engines.host.planned import encoded
-from tcu.engines.host.rows import given_back, place_of, row_pieces
+from tcu.engines.host.rows import given_back, lines_of, place_of, row_pieces
 from tcu.formats.format import Format, format_of
 from tcu.model import exponentials, norms, threads
 from tcu.model.elements import Elements
@@ -56,7 +55,7 @@ def _mapped(call: Call, elements: Elements) -> Any:
 
     def work(piece: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> None:
         given, place = piece
-        codes = _codes(call, elements.format, given, given.shape[-1], target)
+        codes = _codes(call, elements.format, given, target)
         place[...] = codes.view(target.dtype).reshape(place.shape)
 
     together = max(1, _PIECE // max(rows.shape[-1], 1))
@@ -72,7 +71,7 @@ def _reduced(call: Call, elements: Elements) -> Any:
     rows = elements.array.transpose(*axes.kept, *axes.reduced)
 
     def work(piece: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return _codes(call, elements.format, piece, axes.n, target)
+        return _codes(call, elements.format, piece, target, len(axes.reduced))
 
     pieces = row_pieces(rows, len(axes.kept), max(1, _PIECE // max(axes.n, 1)))
     codes = [*threads.in_order(work, pieces), np.empty(0, target.code_dtype)]
@@ -97,7 +96,7 @@ def _of_segments(call: Call, elements: Elements, layout: Ragged) -> Any:
         inside = np.arange(size) < lengths[piece][:, None]
         rows = np.full(places.shape, -np.inf, array.dtype)
         rows[inside] = array[places[inside]]
-        found = _codes(call, elements.format, rows, size, target)
+        found = _codes(call, elements.format, rows, target)
         if is_map:
             codes[places[inside]] = found[inside]
         else:
@@ -113,11 +112,12 @@ def _of_segments(call: Call, elements: Elements, layout: Ragged) -> Any:
     return put(codes.view(target.dtype), call.out)
 
 
-def _codes(call: Call, given: Format, rows: npt.NDArray[Any], n: int, target: Format) -> npt.NDArray[Any]:
-    """Of rows of n numbers, in binary64 where x or the result is."""
+def _codes(
+    call: Call, given: Format, rows: npt.NDArray[Any], target: Format, along: int = 1
+) -> npt.NDArray[Any]:
+    """Of rows along the last axes, in binary64 where x or the result is."""
     work = np.float64 if "binary64" in (given.name, target.name) else np.float32
-    count = rows.size // n if n else math.prod(rows.shape[:-1])
-    lines = np.require(rows.reshape(count, n), work, ["C", "A"])
+    lines = lines_of(rows, work, along)
     operation, finish = call.operation, call.operation.finish
     if operation.arithmetic == "norms":
         found = norms.of_rows(lines, operation.eps(call.options, work), finish)  # type: ignore[arg-type]

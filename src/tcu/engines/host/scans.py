@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tcu.engines.host import exact_scans
 from tcu.engines.host.planned import encoded
-from tcu.engines.host.rows import given_back, place_of, row_pieces
+from tcu.engines.host.rows import given_back, lines_of, place_of, row_pieces
 from tcu.formats.format import Format, format_of
 from tcu.model import scans, threads
 from tcu.model.elements import Elements
@@ -91,7 +91,7 @@ def _scan_rows(
 
     def work(piece: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> int:
         given, place = piece
-        line = np.require(given, fmt.dtype, ["C", "A"]).reshape(-1)
+        line = lines_of(given, fmt.dtype).reshape(-1)
         arithmetic.scan_segments(line, np.arange(0, line.size + 1, n), place, exclusive, reverse)
         return line.size
 
@@ -144,7 +144,7 @@ def _scan_rows_by_mmas(
     for given, place in zip(
         row_pieces(rows, outer, together), row_pieces(places, outer, together), strict=True
     ):
-        line = np.require(given, elements.format.dtype, ["C", "A"]).reshape(-1, n)
+        line = lines_of(given, elements.format.dtype)
         place[...] = _prefixes(line, elements.format, request, place.dtype).reshape(place.shape)
         if progress is not None:
             progress(line.size)
