@@ -33,10 +33,10 @@ _LINKED_FEW = {1: 4, 4: 2}
 
 64 rows by 4096 (K = 4096) on an H200, over cuBLAS: float16 0.88 without, 0.97 by two and by four; e4m3 0.78 without, 0.91
 by two, 0.93 by four.  1024 and 4096 rows by 4096, two warpgroups of 64 x 128: float16 0.90 and 0.92 without, 0.914 and 0.95
-by two, 0.92 and 0.96 by four, 0.929 and 0.965 by eight, the same by sixteen; e4m3 0.857 and 0.856 without.  e4m3 with two
-buffers of results, 1024 and 4096 rows by 4096 and 4096 by 11,008: 0.945, 0.927, 0.931 by two, 0.92, 0.92, 0.91 by four, 0.93,
-0.934, 0.942 by eight, 0.93, 0.94, 0.95 by sixteen.  Without an end, each chain begun when the one before has ended and before that one's sums
-are added up, so that a loop can hold them: float16 0.003, e4m3 0.035 slower.
+by two, 0.92 and 0.96 by four, 0.929 and 0.965 by eight, the same by sixteen; e4m3 0.857 and 0.856 without.
+e4m3 with two buffers of results, 1024 and 4096 rows by 4096, 4096 rows by 11,008: 0.945, 0.927, 0.931 by two, 0.92, 0.92, 0.91
+by four, 0.93, 0.934, 0.942 by eight, 0.93, 0.94, 0.95 by sixteen.
+A loop of chains, each begun before the sums of the last one are added up: float16 0.003, e4m3 0.035 slower.
 """
 _REGISTERS = {(1, 1): 232, (1, 2): 200, (1, 4): 96, (2, 1): 232, (3, 1): 160, (2, 2): 112}
 """Of a thread that multiplies, by the warpgroups of a block and the blocks of a multiprocessor."""
@@ -64,7 +64,7 @@ class Tiling(NamedTuple):
     buffers: int = 1
     """In which each warp stages results."""
     whole_rows: bool = False
-    """Whether the copy engine writes rows of C whole, 16 at a time, where it would write a line of each."""
+    """Whether the copy engine writes 16 rows of C as one piece of memory; else 128 bytes of each row at a time."""
 
     @property
     def registers(self) -> int:
