@@ -366,3 +366,29 @@ def test_losses_of_a_dask_array_are_refused_in_words() -> None:
     da = pytest.importorskip("dask.array", reason="needs dask: pip install 'tcu[dask]'")
     with pytest.raises(ParameterError, match=r"pass x\.compute\(\) .* or parts of it .*, such as x\[:1000\]"):
         tcu.cross_entropy(da.ones((4, 6), chunks=2), np.zeros(4, int))
+
+
+@pytest.mark.parametrize(("dtype", "digits", "far"), [(np.float32, 24, 80.0), (np.float64, 53, 700.0)])
+def test_softmax_is_as_near_as_it_says(dtype: type, digits: int, far: float) -> None:
+    """Differences just above a power of two are rounded worst: half of what their last place is there."""
+    rng, worst = np.random.default_rng(0), 0.0
+    for _ in range(300):
+        below = dtype(
+            2 ** rng.uniform(0, np.log2(far)) if rng.random() < 0.5 else 2 ** rng.integers(0, 7) * 1.004
+        )
+        x = np.array([rng.uniform(-3, 3), 0], dtype)
+        x[1] = x[0] - below
+        found = tcu.softmax(x)
+        with mpmath.workprec(400):
+            largest = mpmath.mpf(float(x.max()))
+            terms = [mpmath.exp(mpmath.mpf(float(each)) - largest) for each in x]
+            for each, term, given in zip(found, terms, x, strict=True):
+                wanted = term / sum(terms)
+                most = (float(x.max()) - float(given) + 3) * mpmath.mpf(2) ** -digits + 2 * mpmath.mpf(
+                    2
+                ) ** -45
+                error = abs(mpmath.mpf(float(each)) - wanted) / wanted
+                # The last rounding is another half of a last place.
+                assert error <= most + mpmath.mpf(2) ** -digits, (x, each)
+                worst = max(worst, float(error / most))
+    assert digits == 53 or worst > 0.6, "the bound is not far off where the sum's error is small beside it"

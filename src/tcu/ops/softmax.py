@@ -34,7 +34,7 @@ out:
 Returns
 -------
 An array of x's library and shape; ``out`` where it is given.  Errors are below
-(|x - m| / 2 + 3) · 2^-24 of each result before that rounding ((...) · 2^-53 in
+(|x - m| + 3) · 2^-24 of each result before that rounding ((...) · 2^-53 in
 binary64), and n · 2^-45 more for rows of n numbers.  A row with NaN or inf, or of
 nothing but -inf, has NaN everywhere, as in PyTorch.  The gradient's sums
 are those of :func:`tcu.sum` along the row.
