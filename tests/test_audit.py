@@ -429,3 +429,11 @@ def test_shares_and_probabilities_out_of_range() -> None:
     with pytest.raises(ParameterError, match=r"probability='x': give a number from 0 to below 1"):
         found.seen("x")  # type: ignore[arg-type]
     assert found.unseen(np.float32(0.5)) == found.unseen(0.5)  # type: ignore[arg-type]
+
+
+def test_sums_of_nothing_are_checked() -> None:
+    x = np.zeros((3, 0), np.float32)
+    sums, info = tcu.sum(x, axis=1, return_info=True)
+    found = tcu.audit(sums, x, plan=info.plan)
+    assert (found.sampled, found.wrong) == (3, 0)
+    assert tcu.audit(sums + np.float32([0, 1, 0]), x, plan=info.plan).wrong == 1

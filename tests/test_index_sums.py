@@ -278,6 +278,7 @@ def test_a_place_for_the_result() -> None:
         (ShapeError, r"index has shape \(1, 3\): give one line", lambda x: tcu.bincount([[0, 1, 2]])),
         (ParameterError, r"index\[1\] is -1, and the slots are 0 to 3", lambda x: tcu.bincount([0, -1, 3])),
         (ParameterError, r"index\[1\] is 5, and the slots are 0 to 2", lambda x: tcu.bincount([0, 5], size=3)),
+        (ParameterError, r"index\[0\] is -1, and the slots are counted from 0", lambda x: tcu.bincount([-1])),
         (ShapeError, r"weights have shape \(2,\): give x's", lambda x: tcu.histogram(x, weights=x[:2])),
         (ParameterError, "bins='auto': give their number", lambda x: tcu.histogram(x, "auto")),
         (ParameterError, r"bins=0, range=None: `bins` must be positive", lambda x: tcu.histogram(x, 0)),
@@ -506,3 +507,12 @@ def test_a_small_piece_at_a_time_leaves_no_trace(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(sums_by_index, "_TOGETHER", together)
         same(tcu.index_sum(x, index, 9), wanted)
     assert wanted.size == prod((9, 33))
+
+
+def test_nans_are_one_key_of_arrays_and_tensors() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    keys, x = np.array([np.nan, 1, np.nan, 2]), np.array([1.0, 2, 3, 4])
+    for function in (np.asarray, torch.tensor):
+        unique, sums = tcu.reduce_by_key(function(keys), function(x))
+        np.testing.assert_array_equal(np.asarray(unique), [1, 2, np.nan])
+        np.testing.assert_array_equal(np.asarray(sums), [2, 4, 4])

@@ -21,7 +21,7 @@ from tcu.errors import DtypeError, ParameterError, ShapeError, UnknownNameError
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
 from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
 
-import tcu.torch  # noqa: E402, F401
+import tcu.torch  # noqa: E402
 
 ONE = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
 SEVERAL = ("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn")
@@ -448,3 +448,13 @@ def test_a_gpu_has_the_bits_of_the_cpu(dtype: str) -> None:
     if not kind.is_complex and dtype != "float16":
         same(fft.dct(x.cuda(), axis=1).cpu(), fft.dct(x, axis=1))
         same(fft.convolve(x.cuda(), x.cuda(), axis=1).cpu(), fft.convolve(x, x, axis=1))
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_transforms_of_no_rows(dtype: str) -> None:
+    x = torch.zeros(0, 3, dtype=getattr(torch, dtype))
+    for function in (tcu.fft.fft, tcu.fft.ifft):
+        assert function(x).shape == (0, 3)
+        assert function(x.T, axis=0).shape == (3, 0)
+        assert function(x.clone().requires_grad_()).requires_grad
+        assert function(x).dtype == x.dtype

@@ -295,3 +295,17 @@ def test_out_takes_the_result() -> None:
 def test_what_cannot_be_is_said(call: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         call()
+
+
+def test_empty_batches_under_vmap() -> None:
+    x, bias, weights = torch.zeros(0, 3, 2), torch.zeros(0, 3), torch.zeros(1, 2, 5)
+    assert torch.vmap(lambda z, c: tcu.matmul(z, z.t(), bias=c))(x, bias).shape == (0, 3, 3)
+    assert torch.vmap(lambda z: tcu.segment_matmul(z, weights, [0, 3]))(x).shape == (0, 3, 5)
+    assert torch.vmap(lambda z: tcu.index_sum(z, torch.tensor([0, 1, 0]), 4))(x).shape == (0, 4, 2)
+    assert torch.vmap(lambda z, w: tcu.rms_norm(z, weight=w))(x, torch.zeros(0, 2)).shape == (0, 3, 2)
+
+
+def test_a_bias_of_one_number_beside_vectors_has_a_derivative_forward() -> None:
+    x, bias = torch.ones(3), torch.ones(1)
+    value, tangent = torch.func.jvp(lambda c: tcu.matmul(x, x, bias=c), (bias,), (2 * bias,))
+    assert (value.shape, value.item(), tangent.shape, tangent.item()) == ((), 4, (), 2)

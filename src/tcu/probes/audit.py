@@ -442,7 +442,7 @@ class _TreeSums(_Replay):
 
     def results(self, index: Index, fmt: Format) -> Values:
         rows = index[:-1] if self.running else index
-        found = evaluate_tree(self.step, self.a.picked((*rows, slice(None))).reshape(-1, self.length))
+        found = evaluate_tree(self.step, _lines(self.a.picked((*rows, slice(None)))))
         return rounded(found[index[-1], np.arange(found.shape[1])] if self.running else found[0], fmt)
 
 
@@ -460,8 +460,12 @@ class _MmaSums(_Replay):
         return fmt.is_float
 
     def results(self, index: Index, fmt: Format) -> Values:
-        rows = self.a.picked((*index, slice(None))).reshape(-1, self.length)
+        rows = _lines(self.a.picked((*index, slice(None))))
         return encoded(execute_rows(self.plan, rows, self.unit), fmt).view(fmt.dtype)
+
+
+def _lines(x: Values) -> Values:
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def _check_rows(plan: Plan, a: _Array) -> None:

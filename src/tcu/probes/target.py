@@ -96,10 +96,10 @@ class Target(Operation):
             one = np.array(encode(Number.of(1), self.scale), self.scale.code_dtype)
             of_a, of_b = scales or (np.full((len(a), count), one), np.full((count, b.shape[1]), one))
             given += [(of_a, self.scale.dtype), (of_b, self.scale.dtype)]
-        # Copies, because a function may work in place.
+        # Copies, because a function may work in place, or return the same array each time.
         with np.errstate(all="ignore"):  # inf and NaN are among the questions
             d = self.function(*(words.view(dtype).copy() for words, dtype in given))
-        d = np.ascontiguousarray(d)
+        d = np.array(d, order="C")
         if d.shape != c.shape or d.dtype != self.output.dtype:
             raise ShapeError(
                 f"{self.name} returned {d.dtype} {d.shape}: for C of {self.output.dtype} {c.shape} it must "
@@ -168,6 +168,12 @@ def as_target(
         known = {
             (row.a, row.b, row.output, row.scale) for unit in CATALOGUE.values() for row in unit.instructions
         }
+        if scale is not None and not (
+            isinstance(scale, Sequence) and not isinstance(scale, str) and len(scale) == 2
+        ):
+            raise ParameterError(
+                f'scale={scale!r}: give a format and how many k share one, such as ("ue8m0", 32)'
+            )
         scaled = None if scale is None else get_format(scale[0])
         if (fmt.name, other.name, result.name, scaled and scaled.name) not in known:
             pair = fmt.name if fmt is other else f"{fmt.name} and {other.name}"

@@ -296,6 +296,10 @@ def reduce_by_key(
     x = as_array(x, "x")
     check_keys(keys, x.shape[axis_number(axis, x.ndim)])
     unique, index = library.unique(keys, return_inverse=True)
+    if is_tensor(keys) and keys.is_floating_point():
+        # NaNs are one key, as NumPy has them; PyTorch has each of them last, on its own.
+        numbers = len(unique) - int(unique.isnan().sum())
+        unique, index = unique[: numbers + 1], index.clamp(max=numbers)
     return unique, index_sum(
         x, index.reshape(-1), len(unique), axis=axis, weights=weights, dtype=dtype, check=False
     )

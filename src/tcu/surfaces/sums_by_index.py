@@ -143,7 +143,7 @@ def check_keys(keys: Any, length: int) -> None:
 def refuse_place(index: Any, position: int, size: int, negative: bool = True, first: int = 0) -> None:
     """Raises ParameterError for what is out of range there, in the part of an index that begins at ``first``."""
     also = f", or -{size} to -1 from the end" if negative and size else ""
-    slots = f"0 to {size - 1}{also}" if size else "none"
+    slots = f"0 to {size - 1}{also}" if size else "none" if negative else "counted from 0"
     raise ParameterError(f"index[{first + position}] is {int(index[position])}, and the slots are {slots}")
 
 
@@ -262,7 +262,7 @@ def _sums(
     found = []
     for first in range(0, max(columns, 1), together):
         width = min(together, columns - first)
-        lines = [table[:, first : first + width][order].T.reshape(-1) for table in tables]
+        lines = [table[:, first : first + width][order].T.reshape(width * n) for table in tables]
         starts = n * _counted(width, places).reshape(-1, 1) + edges[:-1]
         offsets = library.concatenate((starts.reshape(-1), edges[-1:] + (width - 1) * n))
         try:

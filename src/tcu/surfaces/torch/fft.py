@@ -103,7 +103,10 @@ def _as_pairs(x: Any) -> Any:
 
 
 def _as_complex(x: Any) -> Any:
-    return x if x.is_complex() else torch.view_as_complex(x)
+    if x.is_complex():
+        return x
+    # A view of nothing is refused for its strides.
+    return torch.view_as_complex(x) if x.numel() else torch.complex(*x.unbind(-1))
 
 
 def _recorded(call: FftCall, divisor: Divisor) -> Any:
@@ -111,13 +114,13 @@ def _recorded(call: FftCall, divisor: Divisor) -> Any:
     x, kind, n, axis, factor, pairs = call
     if kind == "from_real":
         result = _record()(x.movedim(axis, -1), kind, n, factor, divisor)
-        return torch.view_as_complex(result).movedim(-1, axis)
+        return _as_complex(result).movedim(-1, axis)
     if not pairs:
         x = _as_pairs(x)
     result = _record()(x.movedim(axis, -2), kind, n, factor, divisor)
     if kind == "to_real":
         return result.movedim(-1, axis)
-    return result.movedim(-2, axis) if pairs else torch.view_as_complex(result).movedim(-1, axis)
+    return result.movedim(-2, axis) if pairs else _as_complex(result).movedim(-1, axis)
 
 
 def _record() -> Any:

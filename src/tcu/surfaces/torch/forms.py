@@ -25,7 +25,27 @@ from tcu.ops.operation import Operation
 from tcu.surfaces.torch.checks import check_offsets, count_of_segments, edges_of
 from tcu.surfaces.torch.watch import has_numbers_in_batch
 
-__all__ = ["Form", "form_of", "forms_of"]
+__all__ = ["Form", "form_of", "forms_of", "one_by_one"]
+
+
+def one_by_one(operator: Any) -> Any:
+    """The vmap of an operator with one result: a call for each of the batch, and for an empty one a call of zeros, for the shape."""
+
+    def run(info: Any, where: tuple[Any, ...], *arguments: Any, **named: Any) -> Any:
+        pairs = list(zip(arguments, (*where, *(None,) * len(arguments)), strict=False))
+        if not info.batch_size:
+            alike = [
+                x if axis is None else x.new_zeros(x.shape[:axis] + x.shape[axis + 1 :]) for x, axis in pairs
+            ]
+            result = operator(*alike, **named)
+            return result.new_empty((0, *result.shape)), 0
+        results = [
+            operator(*(x if axis is None else x.select(axis, i) for x, axis in pairs), **named)
+            for i in range(info.batch_size)
+        ]
+        return torch.stack(results), 0
+
+    return run
 
 
 @dataclass(frozen=True)
@@ -62,22 +82,7 @@ class Form:
 
     def all_at_once(self, operator: Any, shape_alone: Any, operands: int) -> Any:
         """The operator's vmap."""
-
-        def one_by_one(info: Any, where: tuple[Any, ...], *arguments: Any, **named: Any) -> Any:
-            if info.batch_size == 0:
-                return shape_alone(*arguments, **named).new_empty((0,)), 0
-            pairs = list(zip(arguments, where, strict=False))
-            results = [
-                operator(
-                    *(x if axis is None else x.select(axis, i) for x, axis in pairs),
-                    *arguments[len(where) :],
-                    **named,
-                )
-                for i in range(info.batch_size)
-            ]
-            return torch.stack(results), 0
-
-        return one_by_one
+        return one_by_one(operator)
 
 
 class _Along(Form):

@@ -79,16 +79,16 @@ def _batched(info: Any, where: tuple[Any, ...], x: Any, index: Any, size: int, *
     batch, (of_x, of_index) = info.batch_size, where[:2]
     x = x.movedim(of_x, 0) if of_x is not None else x.expand(batch, *x.shape)
     if of_index is None:
-        rows = x.movedim(0, 1).reshape(x.shape[1], -1)
+        rows = x.movedim(0, 1).reshape(x.shape[1], batch * x.shape[2])
         sums, wrong = torch.ops.tcu.index_sum(rows, index, size, *rest)
-        return (sums.reshape(size, batch, -1), wrong.expand(batch, 1)), (1, 0)
+        return (sums.reshape(size, batch, x.shape[2]), wrong.expand(batch, 1)), (1, 0)
     index = index.movedim(of_index, 0).long()
     fits = (index >= -size) & (index < size)
     first = size * torch.arange(batch, device=index.device)[:, None]
     places = torch.where(fits, torch.where(index < 0, index + size, index) + first, batch * size)
     sums, _ = torch.ops.tcu.index_sum(x.reshape(-1, x.shape[2]), places.reshape(-1), batch * size, *rest)
     behind = torch.arange(index.shape[1], 0, -1, device=index.device)
-    return (sums.reshape(batch, size, -1), torch.where(fits, 0, behind).amax(1, keepdim=True)), (0, 0)
+    return (sums.reshape(batch, size, x.shape[2]), torch.where(fits, 0, behind).amax(1, keepdim=True)), (0, 0)
 
 
 _operator = torch.library.custom_op(

@@ -17,6 +17,7 @@ from tcu.ops.options import defaults
 from tcu.surfaces.torch import run as _sums  # registers sums, which gradients take
 from tcu.surfaces.torch.checks import check_out, of_schema, put
 from tcu.surfaces.torch.derivative import DERIVATIVES
+from tcu.surfaces.torch.forms import one_by_one
 from tcu.surfaces.torch.product_cache import keeper, shortcut
 from tcu.surfaces.torch.watch import constant, in_graph, is_watched, recorder, wants_gradients
 
@@ -278,18 +279,15 @@ class _Derivative(torch.autograd.Function):  # type: ignore[misc]
         total = sum(_record()(x, y, scale_a, scale_b, None, *options) for x, y in pairs)
         if of_bias is None:
             return total
+        if not ctx.shape:  # of vectors, whose bias may be a line of one number
+            of_bias = of_bias.reshape(())
         return total + of_bias.to(ctx.result_dtype).expand(ctx.shape)
 
 
 def _batched(info: Any, where: tuple[Any, ...], *arguments: Any, **named: Any) -> Any:
     """The batch is one more dimension of batches; one by one where scales or the bias differ."""
     if any(axis is not None for axis in where[2:5]):
-        pairs = list(zip(arguments, (*where, *(None,) * len(arguments)), strict=False))
-        results = [
-            torch.ops.tcu.matmul(*(x if axis is None else x.select(axis, i) for x, axis in pairs), **named)
-            for i in range(info.batch_size)
-        ]
-        return torch.stack(results), 0
+        return one_by_one(torch.ops.tcu.matmul)(info, where, *arguments, **named)
     lines = [x.dim() - (axis is not None) == 1 for x, axis in zip(arguments, where[:2], strict=False)]
     moved = [x if axis is None else x.movedim(axis, 0) for x, axis in zip(arguments, where[:2], strict=False)]
     moved = [x.unsqueeze(at) if line else x for x, line, at in zip(moved, lines, (-2, -1), strict=True)]

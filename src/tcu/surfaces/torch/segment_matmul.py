@@ -13,6 +13,7 @@ from tcu.formats.tensor import is_tensor
 from tcu.ops.matmul import MatmulCall, MatmulOptions, Product, check_segments, segments_of
 from tcu.ops.offsets import checked_offsets
 from tcu.surfaces.torch.checks import check_offsets, check_out, edges_of, put
+from tcu.surfaces.torch.forms import one_by_one
 from tcu.surfaces.torch.matmul import check_gradient, executed, schema_of, torch_dtype
 from tcu.surfaces.torch.watch import in_graph, is_watched, recorder
 
@@ -159,18 +160,6 @@ def _again(function: Any, x: Any, y: Any, offsets: Any, ctx: Any, dtype: Any) ->
     return recorder(name, function, name)(x, y, offsets, ctx.check, *ctx.options._replace(dtype=dtype))
 
 
-def _one_by_one(operator: Any) -> Any:
-    def run(info: Any, where: tuple[Any, ...], *arguments: Any, **named: Any) -> Any:
-        pairs = list(zip(arguments, (*where, *(None,) * len(arguments)), strict=False))
-        results = [
-            operator(*(x if axis is None else x.select(axis, i) for x, axis in pairs), **named)
-            for i in range(info.batch_size)
-        ]
-        return torch.stack(results), 0
-
-    return run
-
-
 for _function, _execute, _shape, _operands in (
     (_Rows, _multiply, _shape_of_rows, "Tensor x, Tensor weights"),
     (_Matrices, _outer, _shape_of_outer, "Tensor x, Tensor y"),
@@ -181,4 +170,4 @@ for _function, _execute, _shape, _operands in (
     )  # fmt: skip
     _operator.register_fake(_shape)
     _operator.register_autograd(_function.backward, setup_context=_function.setup_context)
-    _operator.register_vmap(_one_by_one(_operator))
+    _operator.register_vmap(one_by_one(_operator))
