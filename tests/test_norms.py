@@ -356,6 +356,9 @@ def test_what_weights_may_be() -> None:
         tcu.layer_norm(x, bias=np.ones(3, np.int64))
     with pytest.raises(ShapeError, match=r"residual has shape \(3,\), x \(2, 3\): give them one"):
         tcu.rms_norm(x, residual=weight)
+    for kind in (["float32"], "int32", "no dtype"):
+        with pytest.raises(DtypeError, match="a result is rounded to float16, bfloat16, float32 or float64"):
+            tcu.rms_norm(x, weight=x[0], dtype=kind)
     with pytest.raises(DtypeError, match="residual has dtype float64, x float32: give them one"):
         tcu.rms_norm(x, residual=x.astype(np.float64))
     with pytest.raises(ParameterError, match="axis=0 and dim=1: give one of them"):

@@ -278,8 +278,8 @@ def ties_beside_c(
 ) -> Question:
     """c, half of its last place, and a far smaller product at each of 24 places below, all of one sign in two thirds of the rows.
 
-    A unit that adds c late cuts the far product where its sums end, long before its result does, and only the rounding of
-    that tie tells where.
+    A unit that adds c late cuts the sum of the products at a last bit far below the result's.  Whether the far product is
+    above that bit decides how the tie is rounded.
     """
     x, y, z, k = operation.input, operation.right, operation.output, operation.k
     highest = min(x.emax + y.emax - 2, z.emax - z.fraction_bits - 2)

@@ -160,8 +160,8 @@ def _normed(
 
 
 def _weighted(name: str, x: Any, axis: int, weight: Any, bias: Any, eps: Any, dtype: Any, out: Any) -> Any:
-    kinds = {each.dtype for each in (x, weight, bias, out) if each is not None} | {dtype}
-    work = "float64" if any("float64" in str(each) for each in kinds) else "float32"
+    kinds = [each.dtype for each in (x, weight, bias, out) if each is not None]
+    work = "float64" if any("float64" in str(each) for each in (*kinds, dtype)) else "float32"
     kind = dtype or (x.dtype if out is None else out.dtype)
     if is_tensor(x):
         check = OPTIONS["eps"].check

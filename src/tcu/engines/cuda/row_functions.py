@@ -94,18 +94,10 @@ def norms_times(operation: Operation, x: Any, given: Any, axis: int, eps: float 
         shape = (*x.shape[:axis], *x.shape[axis + 1 :], x.shape[axis])
         result, out = library.empty(x, shape, binary32.dtype, ordinal)
         least = operation.eps((eps, None), np.float32)
-        beside = theirs.rows, theirs.element
         launch = _launch(
-            operation,
-            own.rows,
-            own.rows.length,
-            own.element,
-            binary32,
-            least,
-            (False, False),
-            beside,
-            ordinal,
-        )
+            operation, own.rows, own.rows.length, own.element, binary32, least, (False, False),
+            (theirs.rows, theirs.element), ordinal,
+        )  # fmt: skip
         launch.start(own.address, theirs.address, out, stream)
         return result.movedim(-1, axis)
 

@@ -170,9 +170,9 @@ class CudaClock:
         event = self._torch.cuda.Event
         wait = int(CLOCK_HZ * HEAD_START)
         marks: dict[str, list[tuple[Any, Any, bool]]] = {name: [] for name in calls}
-        orders = itertools.cycle(balanced_orders(len(calls)))
+        participants, orders = list(calls.items()), itertools.cycle(balanced_orders(len(calls)))
         for _ in range(rounds_in(seconds, each + HEAD_START * len(calls), fewest)):
-            for name, call in (list(calls.items())[i] for i in next(orders)):
+            for name, call in (participants[i] for i in next(orders)):
                 begin, end = event(enable_timing=True), event(enable_timing=True)
                 self._torch.cuda._sleep(wait)
                 start = time.perf_counter()

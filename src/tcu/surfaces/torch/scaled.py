@@ -9,12 +9,11 @@ import torch
 
 from tcu.engines import host, load_cuda
 from tcu.formats.tensor import plain_view, tensor_of
-from tcu.ops.layout import Whole
 from tcu.ops.operation import Operation
 from tcu.ops.result import rounding_target
 from tcu.surfaces.torch.checks import check_out, of_schema, put
 from tcu.surfaces.torch.derivative import Derivative, exact_sum, recorded_sum
-from tcu.surfaces.torch.forms import Form
+from tcu.surfaces.torch.forms import one_by_one
 from tcu.surfaces.torch.watch import in_graph, is_for_backward, is_watched, recorder, wants_gradients
 
 __all__ = ["run"]
@@ -207,7 +206,6 @@ def _register() -> None:
     )  # fmt: skip
     operator.register_fake(_shape_alone)
     operator.register_autograd(_OfScaled.backward, setup_context=_OfScaled.setup_context)
-    one_by_one = Form(Whole, "{}", "").all_at_once(operator, _shape_alone, 3)
 
     def mapped(
         info: Any, where: tuple[Any, ...], x: Any, weight: Any, bias: Any, axis: int, dtype: Any
@@ -215,7 +213,7 @@ def _register() -> None:
         """The batch is one more axis of rows, unless each has weights of its own."""
         if where[0] is not None and where[1] is None and where[2] is None:
             return operator(x.movedim(where[0], 0), weight, bias, axis + 1, dtype), 0
-        return one_by_one(info, where, x, weight, bias, axis, dtype)
+        return one_by_one(operator)(info, where, x, weight, bias, axis, dtype)
 
     operator.register_vmap(mapped)
 
