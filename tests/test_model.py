@@ -28,12 +28,13 @@ from numba.extending import intrinsic
 from sums_in_arrays import dots_by_definition
 
 from tcu.errors import ParameterError
-from tcu.formats import get_format
+from tcu.formats import Format, get_format
 from tcu.formats.scalar import ROUNDINGS
 from tcu.model import vector_expressions
 from tcu.model.blocks import is_block_sum
 from tcu.model.definition import dot
 from tcu.model.mma import is_narrow, multiply_accumulate
+from tcu.model.narrow_steps import plain_from
 from tcu.model.threads import worker_count
 from tcu.units import CATALOGUE, AlignedSum, FusedChain, Instruction
 from tcu.units.arithmetic import NAN_RULES
@@ -147,6 +148,34 @@ def test_narrow_sums_equal_wide_ones_across_tiles(row: Instruction, monkeypatch:
             patch.setattr("tcu.model.mma.is_narrow", lambda row: False)
             wide = multiply_accumulate(a, b, c, row)
         assert result.tobytes() == wide.tobytes(), (mode, other, m, n, k)
+
+
+@pytest.mark.slow(20)
+@pytest.mark.parametrize("row", NARROW)
+def test_plain_sums_at_the_ends_of_what_is_plain(row: Instruction, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products from 2^-64 to 2^62, most of them zero, beside C around the least for which a kernel takes care of nothing."""
+    rng = np.random.default_rng(9)
+    x, y, z = get_format(row.a), get_format(row.b), get_format(row.output)
+    assert isinstance(row.arithmetic, AlignedSum)
+    least = int(np.log2(plain_from(row.arithmetic.fraction_bits)))
+
+    def numbers(fmt: Format, shape: tuple[int, int], low: int, high: int, zeros: float) -> npt.NDArray[Any]:
+        low, high = (int(np.clip(exponent, fmt.emin, fmt.emax - 1)) for exponent in (low, high))
+        exponents = rng.integers(low, high + 1, shape)
+        numbers = (exponents + fmt.bias << fmt.fraction_bits) + rng.integers(0, 1 << fmt.fraction_bits, shape)
+        numbers[rng.random(shape) < zeros] = 0
+        numbers += rng.choice([0, fmt.sign_code], shape)
+        return (numbers << fmt.storage_shift).astype(fmt.code_dtype).view(fmt.dtype)
+
+    for shift, zeros, c_low, c_high in itertools.product((0, 17), (0.5, 0.97), (0, 1, -2), (0, 70)):
+        a = numbers(x, (67, 96), -32 - shift, 31 - shift, zeros)
+        b = numbers(y, (96, 70), -32 + shift, 31 + shift, zeros)
+        c = numbers(z, (67, 70), least + c_low, least + c_low + c_high, 0.3)
+        result = multiply_accumulate(a, b, c, row)
+        with monkeypatch.context() as patch:
+            patch.setattr("tcu.model.mma.is_narrow", lambda row: False)
+            wide = multiply_accumulate(a, b, c, row)
+        assert result.tobytes() == wide.tobytes(), (shift, zeros, c_low, c_high)
 
 
 @pytest.mark.slow(20)

@@ -67,19 +67,34 @@ def _has_values(fmt: Format) -> bool:
     return 2 * (fmt.emax + 1) <= 64 and 2 * (fmt.emin - fmt.fraction_bits) >= -64
 
 
-def _are_values(x: npt.NDArray[Any], y: npt.NDArray[Any], formats: tuple[Format, Format]) -> bool:
-    """The same of the products of these numbers; false also where it is not worth looking, and for inf and NaN."""
+def _largest_exponents(
+    x: npt.NDArray[Any], y: npt.NDArray[Any], formats: tuple[Format, Format]
+) -> tuple[int, int] | None:
+    """Bounds of the exponents of x and of y where the same holds of the products of these numbers.
+
+    None also where it is not worth looking, and for inf and NaN.
+    """
     if all(_has_values(fmt) for fmt in formats):
-        return True
+        return formats[0].emax, formats[1].emax
     if min(x.shape[-2], y.shape[-1]) < _LOOK:
-        return False
-    least = most = 0
+        return None
+    least, most = [], []
     for numbers, fmt in zip((x, y), formats, strict=True):
         twice, shift = numbers.view(fmt.code_dtype) << 1, 1 + fmt.storage_shift + fmt.fraction_bits
         # One less, zeros are the largest of all.
-        least += ((int((twice - 1).min()) + 1) >> shift) - fmt.bias
-        most += (int(twice.max()) >> shift) - fmt.bias + 1
-    return least >= -64 and most <= 64
+        least.append(((int((twice - 1).min()) + 1) >> shift) - fmt.bias)
+        most.append((int(twice.max()) >> shift) - fmt.bias)
+    return (most[0], most[1]) if sum(least) >= -64 and sum(most) <= 62 else None
+
+
+def _offsets(largest: tuple[int, int] | None, biases: tuple[int, int]) -> tuple[int, int]:
+    """What biases exponents of A and of B, see narrow_steps.PER_WORD.
+
+    Those of values have a byte: at most 127 is left to A's, and to B's, as the largest add up to at most 62; the least add up
+    to at least -64, so A's is at least 1, and B's.
+    """
+    of_a = biases[1] // 2 if largest is None else 127 - largest[0]
+    return of_a, biases[largest is None] - of_a
 
 
 def _has_tiny(numbers: npt.NDArray[Any], limit: float) -> bool:
@@ -119,12 +134,16 @@ def multiply_narrow(
     i32, output = np.int32, formats[2]
     kept, floor = kept_and_floor(row, output)
     limit = np.float32(np.inf if output.name == "binary32" else 2.0 ** (output.emax + 1))
-    apart = not _are_values(x, y, formats[:2])
+    largest = _largest_exponents(x, y, formats[:2])
+    apart = largest is None
+    offsets = _offsets(largest, kernels.BIASES)
     to_nearest = output.name != "binary32"
-    plain = not (apart or to_nearest or _has_tiny(c, kernels.PLAIN))
+    plain = not (apart or to_nearest or _has_tiny(c, kernels.plain_from(row.fraction_bits)))
     kernel = kernels.narrow_mma[row.block, int(apart), int(to_nearest), int(plain)]
-    fields = [(i32(f.storage_shift), i32(f.exponent_bits), i32(f.fraction_bits), i32(f.max_finite_code))
-              for f in formats[:2]]  # fmt: skip
+    fields = [
+        (i32(f.storage_shift), i32(f.exponent_bits), i32(f.fraction_bits), i32(f.max_finite_code), i32(offset))
+        for f, offset in zip(formats, (offsets[0] - formats[0].bias, offsets[1] - formats[1].bias), strict=False)
+    ]  # fmt: skip
     arguments = (
         *fields,
         (i32(row.fraction_bits), i32(floor), i32(output.emin), i32(kept), i32(output.emin - kept), limit),

@@ -19,27 +19,32 @@ import numpy as np
 from tcu.model import narrow_steps, vector_expressions, vectors
 from tcu.model.jit import fingerprint, jit
 from tcu.model.narrow_steps import (
-    PLAIN,
+    BIASES,
+    PER_WORD,
     TOGETHER,
     add_late,
     align,
     copy,
-    decode,
+    decode_column,
+    decode_row,
     end_chain,
-    lives,
+    has_finite,
+    has_numbers,
     mark,
     multiply,
+    plain_from,
     round_sums,
     round_words,
 )  # fmt: skip
 from tcu.model.vector_expressions import LANES
 
-__all__ = ["BLOCKS", "COLUMNS", "DEPTH", "LANES", "PLAIN", "narrow_mma", "scratch"]
+__all__ = ["BIASES", "BLOCKS", "COLUMNS", "DEPTH", "LANES", "narrow_mma", "plain_from", "scratch"]
 
 ROWS, COLUMNS, DEPTH = 64, 128, 64
-"""Of the result, and the piece of K whose operands are decoded at once: what L1 holds of 16 columns, L2 of all."""
-STRIPS = DEPTH // LANES
-"""Of a row or column that is decoded at once: inf and NaN are looked for in each."""
+"""Of the result, and the piece of K whose operands are decoded at once: what L1 holds of 16 columns, L2 of all.
+
+A bit of a word of 64 says of each number of such a piece whether it is inf or NaN.
+"""
 BLOCKS = (4, 8, 16, 32)
 _PART = 16
 """Products that are added up in 32 bits."""
@@ -72,19 +77,19 @@ def _scratch(depth, height, chunks):
 
     tile = height * COLUMNS
     floats = (height * DEPTH, DEPTH * COLUMNS, tile, ROWS * LANES, tile if chunks else 0)
-    pairs = line(height * DEPTH // 2)
     parts = -(-depth // _PART)
     return (
         *(line(size, np.float32) for size in floats),
-        pairs.view(np.int16), pairs, line(DEPTH * COLUMNS // 2),
+        line(height * DEPTH // 2), line(DEPTH * COLUMNS // 2),
         line(ROWS * LANES), line(parts * ROWS * LANES),
-        np.zeros(height // TOGETHER * STRIPS, np.bool_), np.zeros(COLUMNS // LANES * STRIPS, np.bool_),
-        line(ROWS // TOGETHER + 1),
+        np.zeros(height // TOGETHER, np.int64), np.zeros(COLUMNS // LANES, np.int64),
+        line(ROWS // TOGETHER + 1), line(ROWS // TOGETHER + 1),
     )  # fmt: skip
 
 
 def _build(depth, apart, to_nearest, plain, fingerprint):
     part, parts = min(depth, _PART), -(-depth // _PART)
+    per, block = PER_WORD[apart], (1 << depth) - 1
 
     @jit
     def narrow_mma(
@@ -94,7 +99,7 @@ def _build(depth, apart, to_nearest, plain, fingerprint):
 
         a: codes of (batches of A, M, K), flat; b: (.., K, N); d: (batch, M, N) binary32; shape: (M, K, N);
         ia, ib: which of them batch member t takes.  N and K are multiples of 16, of K a multiple of k_step is used.
-        in_a, in_b: see decode; row: see round_sums; late: see add_late, where c is added last.
+        in_a, in_b: see _decoded; row: see round_sums; late: see add_late, where c is added last.
         K is cut into chunks, of a multiple of DEPTH each; D is the C of the first one's chain, the others begin from
         zero, and what they give is added up in order.
         """
@@ -106,14 +111,14 @@ def _build(depth, apart, to_nearest, plain, fingerprint):
             state,
             early,
             total,
-            x_exponents,
             xp,
             yp,
             powers,
             words,
-            row_special,
-            column_special,
-            starts,
+            of_rows,
+            of_columns,
+            with_numbers,
+            with_finite,
         ) = scratch
         height = state.size // COLUMNS
         down, across = (M + height - 1) // height, (N + COLUMNS - 1) // COLUMNS
@@ -131,34 +136,38 @@ def _build(depth, apart, to_nearest, plain, fingerprint):
                         for i in range(rows):
                             end_chain(total, state, (j * height + i) * LANES)
                 count = min(DEPTH, used - k0)
-                row_special[:] = False
+                of_rows[:] = 0
                 for i in range(rows):
                     for k in range(0, count, LANES):
-                        row_special[i // TOGETHER * STRIPS + k // LANES] |= decode(
-                            a, (ia[t] * M + i0 + i) * K + k0 + k, in_a, apart,
-                            xs, x_exponents, i * DEPTH + k, 0,
-                        )  # fmt: skip
-                column_special[:] = False
+                        at = i * DEPTH + k
+                        special = decode_row(
+                            a, (ia[t] * M + i0 + i) * K + k0 + k, in_a, apart, xs, at, xp, at // per
+                        )
+                        of_rows[i // TOGETHER] |= special << k
+                of_columns[:] = 0
                 for k in range(count):
                     for j in range(panels):
-                        column_special[j * STRIPS + k // LANES] |= decode(
+                        at = j * DEPTH + k
+                        special = decode_column(
                             b, (ib[t] * K + k0 + k) * N + j0 + j * LANES, in_b, apart,
-                            ys, yp, (j * DEPTH + k) * LANES, k & 1,
+                            ys, at * LANES, yp, at // per * LANES, k % per,
                         )  # fmt: skip
+                        of_columns[j] |= np.int64(special) << k
                 for j in range(panels):
                     for i1 in range(0, rows, ROWS):
                         first = (j * height + i1) * LANES
                         sums = state[first : first + ROWS * LANES]
-                        has_special = False
-                        for r in range(j * STRIPS, (j + 1) * STRIPS):
-                            has_special |= column_special[r]
-                        for r in range(i1 // TOGETHER * STRIPS, (i1 + ROWS) // TOGETHER * STRIPS):
-                            has_special |= row_special[r]
-                        count_live = 0
+                        special = of_columns[j]
+                        for r in range(i1 // TOGETHER, (i1 + ROWS) // TOGETHER):
+                            special |= of_rows[r]
+                        marked = finite = 0
                         for i in range(0, min(ROWS, rows - i1), TOGETHER):
-                            starts[count_live] = i
-                            count_live += lives(sums, i * LANES)
-                        live = starts[:count_live]
+                            with_numbers[marked] = i
+                            marked += has_numbers(sums, i * LANES)
+                            with_finite[finite] = i
+                            # A c that is added last is added to any sum.
+                            finite += has_numbers(sums, i * LANES) if late_c else has_finite(sums, i * LANES)
+                        live = with_finite[:finite]
                         for s0 in range(0, count, k_step):
                             if late_c:
                                 for i in range(ROWS):
@@ -166,19 +175,18 @@ def _build(depth, apart, to_nearest, plain, fingerprint):
                                 sums[:] = np.float32(0)
                             for p0 in range(s0, s0 + k_step, depth):
                                 left, right = i1 * DEPTH + p0, j * DEPTH * LANES + p0 * LANES
-                                if has_special:
-                                    k, last = p0 // LANES, (p0 + depth - 1) // LANES
-                                    of_columns = (
-                                        column_special[j * STRIPS + k] or column_special[j * STRIPS + last]
-                                    )
-                                    for i in live:
-                                        r = (i1 + i) // TOGETHER * STRIPS
-                                        if of_columns or row_special[r + k] or row_special[r + last]:
-                                            x = left + i * DEPTH
-                                            mark(depth, xs, x, DEPTH, ys, right, sums, i * LANES)
+                                if special >> p0 & block:
+                                    for i in with_numbers[:marked]:
+                                        bits = (of_columns[j] | of_rows[(i1 + i) // TOGETHER]) >> p0 & block
+                                        for n in range(depth):
+                                            if bits >> n & 1:
+                                                mark(
+                                                    xs, left + i * DEPTH + n, DEPTH, ys, right + n * LANES,
+                                                    sums, i * LANES,
+                                                )  # fmt: skip
                                 for i in live:
                                     align(
-                                        depth, plain, xp, (left + i * DEPTH) // 2, DEPTH // 2, yp, right // 2,
+                                        depth, apart, plain, xp, (left + i * DEPTH) // per, DEPTH // per, yp, right // per,
                                         sums, i * LANES, row, powers,
                                     )  # fmt: skip
                                 for p in range(parts):
@@ -215,4 +223,4 @@ narrow_mma = {
     for depth in BLOCKS
     for way in ((0, 0, 1), (0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0))
 }
-"""By the products of a block, whether significands and exponents are apart, the rounding, and what is PLAIN."""
+"""By the products of a block, whether significands and exponents are apart, the rounding, and what is plain."""

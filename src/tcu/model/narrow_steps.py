@@ -2,8 +2,8 @@
 
 In 32-bit words and binary32; the rounding toward zero, too (round_words).  Four
 rows of which one does not fit them, and results in binary16, are rounded in
-binary64 (round_sums).  What is PLAIN needs no care for the ends of binary32's
-range.  For AVX-512, sixteen products of binary16 are then 6.3 vector operations,
+binary64 (round_sums).  What is plain needs no care for the ends of binary32's
+range.  For AVX-512, sixteen products of binary16 are then six vector operations,
 four of them the product itself: multiplied, scaled, cut, added.
 """
 # Compiled by Numba, which types them; the intrinsics take one argument less than Python sees.
@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 from tcu.model.vector_expressions import (
     F32,
     F64,
-    I1,
+    I8,
     I16,
     I32,
     I64,
@@ -28,91 +28,126 @@ from tcu.model.vector_expressions import (
     load,
     splat,
     store,
+    store_narrow,
 )  # fmt: skip
 
 __all__ = [
-    "PLAIN", "TOGETHER", "add_late", "align", "copy", "decode", "end_chain", "lives", "mark", "multiply", "round_sums",
-    "round_words",
+    "BIASES", "PER_WORD", "TOGETHER", "add_late", "align", "copy", "decode_column", "decode_row", "end_chain",
+    "has_finite", "has_numbers", "mark", "multiply", "plain_from", "round_sums", "round_words",
 ]  # fmt: skip
 
 TOGETHER = 4
 """Rows of A for which a row of B is read once; 1 was 10% slower, 2 and 8 were 2%."""
-PLAIN = 2.0**-101
-"""C, where it is not zero, is at least so large, products are values, results binary32, rounded toward zero.
 
-Then every sum is zero or at least so large: a unit is at least 2^-(64 + 25) where a product is not zero, and else C stays.
-So a power of two that makes units whole, of at most 25 bits behind the largest, is one of binary32, as is its inverse.
+
+def plain_from(fraction_bits):
+    """How large C is, where it is not zero, for sums that are plain: products are values, results binary32, rounded toward zero.
+
+    Products are at least 2^-64, where they are not zero, and a unit is then at least 2^-(64 + F): every sum is a whole number
+    of the least one, as C is.  So no sum needs a smaller unit, and units and their inverses are powers of two of binary32.
+    """
+    return 2.0 ** (23 - 64 - fraction_bits)
+
+
+PER_WORD = (4, 2)
+"""Exponents in a word, of values and of significands that are apart from them: four products take one addition of 64 bytes.
+
+Biased, of two numbers' products by BIASES; zeros, inf and NaN have 0, so that no sum with theirs reaches one of two numbers.
 """
-_BIAS = 1000
-"""Of an operand's exponent in 16 bits; zeros have 0, so that no sum with theirs reaches one of two numbers or a floor."""
+BIASES = (192, 2000)
+_LEAST = (128, 1400)
+"""Of biased exponents of products that are not zero."""
 _NAN, _INFINITY, _ONE = 0x7FFFFFFF, 0x7F800000, 0x3F800000
 
 
-@intrinsic(prefer_literal=True)
-def decode(typingctx, codes, index, fmt, apart, significands, exponents, at, odd):
-    """Decode codes[index : index + 16] to significands[at : at + 16] and exponents; true if one is inf or NaN.
+def _decoded(builder, code, fmt, apart):
+    """Of codes: significands or values; exponents, of subnormals the least of normal numbers; which are numbers but 0; which are special.
 
-    fmt: (shift, exponent bits, fraction bits, largest finite code).  apart:
-    significands in (-2, 2), below 1 with subnormals, without their exponents;
-    else values.  Exponents of 16 bits go to exponents[at : at + 16]; those of
-    pairs of rows, where the array has 32, to the halves of its words.
+    fmt: (shift, exponent bits, fraction bits, largest finite code, what makes biased exponents of fields).
+    apart: significands in (-2, 2), below 1 with subnormals, without their exponents; else values.
+    """
+    shift, width, fraction, largest = (builder.extract_value(fmt, i) for i in range(4))
+    if code.kind != I32:
+        code = code.convert("zext", I32)
+    one = ir.Constant(I32, 1)
+    sign_at, hidden = builder.add(width, fraction), builder.shl(one, fraction)
+    bias = builder.sub(builder.shl(one, builder.sub(width, one)), one)
+    up = splat(builder, builder.sub(ir.Constant(I32, 23), fraction))
+    code = code.logical_shift(splat(builder, shift))
+    magnitude = code & splat(builder, builder.sub(builder.shl(one, sign_at), one))
+    field = magnitude.logical_shift(splat(builder, fraction))
+    rest = magnitude & splat(builder, builder.sub(hidden, one))
+    if apart:
+        value = (rest << up | _ONE).floats()
+        value = field.equals(0).select(value - 1.0, value).words()
+    else:
+        # Subnormal numbers of binary32 on the way took a sixth of the time of e4m3's, of which one of 16 is subnormal.
+        value = (magnitude << up) + (splat(builder, builder.sub(ir.Constant(I32, 127), bias)) << 23)
+        lowest = splat(builder, builder.sub(ir.Constant(I32, 128), bias)) << 23
+        value = field.equals(0).select(((magnitude << up | lowest).floats() - lowest.floats()).words(), value)
+    special = magnitude >= splat(builder, builder.add(largest, one))
+    value = special.select(rest.equals(0).select(rest * 0 + _INFINITY, _NAN), value)
+    value = value | (code.logical_shift(splat(builder, sign_at)) << 31)
+    return value, field.max(1), (magnitude - 1).below(splat(builder, largest)), special
+
+
+_FORMAT = types.UniTuple(types.int32, 5)
+
+
+@intrinsic(prefer_literal=True)
+def decode_row(typingctx, codes, index, fmt, apart, significands, at, exponents, word):
+    """Decode codes[index : index + 16] of A to significands[at : at + 16], their exponents side by side to words of exponents.
+
+    Bit n of what is returned: whether number n is inf or NaN.
     """
     alone = apart.literal_value
 
     def codegen(context, builder, signature, args):
-        array, index, fmt, _, significands, exponents, at, odd = args
-        shift, width, fraction, largest = (builder.extract_value(fmt, i) for i in range(4))
-        code = load(context, builder, signature.args[0], array, index)
-        if code.kind != I32:
-            code = code.convert("zext", I32)
-        one = ir.Constant(I32, 1)
-        sign_at, hidden = builder.add(width, fraction), builder.shl(one, fraction)
-        bias = builder.sub(builder.shl(one, builder.sub(width, one)), one)
-        up = splat(builder, builder.sub(ir.Constant(I32, 23), fraction))
-        code = code.logical_shift(splat(builder, shift))
-        magnitude = code & splat(builder, builder.sub(builder.shl(one, sign_at), one))
-        field = magnitude.logical_shift(splat(builder, fraction))
-        rest = magnitude & splat(builder, builder.sub(hidden, one))
-        if alone:
-            value = (rest << up | _ONE).floats()
-            value = field.equals(0).select(value - 1.0, value).words()
-        else:
-            # Subnormal numbers of binary32 on the way took a sixth of the time of e4m3's, of which one of 16 is subnormal.
-            value = (magnitude << up) + (splat(builder, builder.sub(ir.Constant(I32, 127), bias)) << 23)
-            lowest = splat(builder, builder.sub(ir.Constant(I32, 128), bias)) << 23
-            value = field.equals(0).select(
-                ((magnitude << up | lowest).floats() - lowest.floats()).words(), value
-            )
-        special = magnitude >= splat(builder, builder.add(largest, one))
-        value = special.select(rest.equals(0).select(rest * 0 + _INFINITY, _NAN), value)
-        value = value | (code.logical_shift(splat(builder, sign_at)) << 31)
-        number = (magnitude - 1).below(splat(builder, largest))
-        exponent = field.max(1) + splat(builder, builder.sub(ir.Constant(I32, _BIAS), bias))
-        exponent = number.select(exponent, 0)
-        store(context, builder, signature.args[4], significands, at, value)
-        if signature.args[5].dtype == types.int16:
-            store(context, builder, signature.args[5], exponents, at, exponent.convert("trunc", I16))
-        else:
-            at = builder.sub(
-                builder.lshr(at, ir.Constant(at.type, 1)), builder.mul(odd, ir.Constant(at.type, 8))
-            )
-            even = load(context, builder, signature.args[5], exponents, at)
-            isodd = splat(builder, builder.trunc(odd, I1))
-            store(
-                context,
-                builder,
-                signature.args[5],
-                exponents,
-                at,
-                isodd.select(even | exponent << 16, exponent),
-            )
+        array, index, fmt, _, significands, at, exponents, word = args
+        kinds = signature.args
+        value, exponent, is_number, special = _decoded(
+            builder, load(context, builder, kinds[0], array, index), fmt, alone
+        )
+        store(context, builder, kinds[4], significands, at, value)
+        exponent = exponent + splat(builder, builder.extract_value(fmt, 4))
+        exponent = is_number.select(exponent, 0).convert("trunc", I16 if alone else I8)
+        store_narrow(context, builder, kinds[6], exponents, word, exponent)
+        return builder.zext(special.mask(), I64)
+
+    i = types.intp
+    return types.int64(codes, i, _FORMAT, apart, significands, i, exponents, i), codegen
+
+
+@intrinsic(prefer_literal=True)
+def decode_column(typingctx, codes, index, fmt, apart, significands, at, exponents, word, part):
+    """Decode codes[index : index + 16] of B, a number for each column, to significands[at : at + 16].
+
+    Their exponents become the part ``part`` of 16 words; part 0 clears the others.
+    True if one is inf or NaN.
+    """
+    alone = apart.literal_value
+
+    def codegen(context, builder, signature, args):
+        array, index, fmt, _, significands, at, exponents, word, part = args
+        kinds = signature.args
+        value, exponent, is_number, special = _decoded(
+            builder, load(context, builder, kinds[0], array, index), fmt, alone
+        )
+        store(context, builder, kinds[4], significands, at, value)
+        width = 32 // PER_WORD[alone]
+        exponent = is_number.select(exponent + splat(builder, builder.extract_value(fmt, 4)), 0)
+        part = builder.trunc(part, I32)
+        first = builder.icmp_signed("==", part, ir.Constant(I32, 0))
+        exponent = exponent << splat(builder, builder.mul(part, ir.Constant(I32, width)))
+        before = load(context, builder, kinds[6], exponents, word)
+        store(
+            context, builder, kinds[6], exponents, word,
+            splat(builder, first).select(exponent, before | exponent),
+        )  # fmt: skip
         return special.any()
 
-    fields = types.UniTuple(types.int32, 4)
-    return (
-        types.boolean(codes, types.intp, fields, apart, significands, exponents, types.intp, types.intp),
-        codegen,
-    )
+    i = types.intp
+    return types.boolean(codes, i, _FORMAT, apart, significands, i, exponents, i, i), codegen
 
 
 def _nearest(total, lowest, kept):
@@ -149,83 +184,93 @@ def _places(builder, at):
     return [builder.add(at, ir.Constant(at.type, r * LANES)) for r in range(TOGETHER)]
 
 
-@intrinsic(prefer_literal=True)
-def mark(typingctx, depth, x, i, stride, y, j, state, at):
-    """state[at : at + 16] is inf or NaN where the next products, or their sum with it, are so; for rows of state."""
-    size = depth.literal_value
+@intrinsic
+def mark(typingctx, x, i, stride, y, j, state, at):
+    """state[at : at + 16] is inf or NaN where the next product, or its sum with it, is so; for rows of state."""
 
     def codegen(context, builder, signature, args):
-        _, x, i, stride, y, j, state, at = args
+        x, i, stride, y, j, state, at = args
         kinds = signature.args
-        terms = _terms(context, builder, (kinds[1], kinds[4]), x, i, stride, y, j)
-        places = _places(builder, at)
-        before = sums = [load(context, builder, kinds[6], state, place) for place in places]
-        for n in range(size):
-            left, right = terms(n)
-            sums = [one.multiply_add(right, total) for one, total in zip(left, sums, strict=True)]
-        for c, total, place in zip(before, sums, places, strict=True):
+        left, right = _terms(context, builder, (kinds[0], kinds[3]), x, i, stride, y, j)(0)
+        for one, place in zip(left, _places(builder, at), strict=True):
+            c = load(context, builder, kinds[5], state, place)
+            total = one.multiply_add(right, c)
             store(
-                context, builder, kinds[6], state, place, (total.magnitude() < float("inf")).select(c, total)
+                context, builder, kinds[5], state, place, (total.magnitude() < float("inf")).select(c, total)
             )
         return context.get_dummy_value()
 
     i = types.intp
-    return types.void(depth, x, i, i, y, i, state, i), codegen
+    return types.void(x, i, i, y, i, state, i), codegen
 
 
-@intrinsic
-def lives(typingctx, state, at):
-    """Whether one of rows of state is not NaN, which stays NaN."""
+def _any(holds):
+    def of(typingctx, state, at):
+        def codegen(context, builder, signature, args):
+            found = None
+            for place in _places(builder, args[1]):
+                lanes = holds(load(context, builder, signature.args[0], args[0], place))
+                found = lanes if found is None else found | lanes
+            return found.any()
 
-    def codegen(context, builder, signature, args):
-        lives = None
-        for place in _places(builder, args[1]):
-            lanes = load(context, builder, signature.args[0], args[0], place)
-            numbers = lanes.equals(lanes)
-            lives = numbers if lives is None else lives | numbers
-        return lives.any()
+        return types.boolean(state, types.intp), codegen
 
-    return types.boolean(state, types.intp), codegen
+    return of
+
+
+has_numbers = intrinsic(_any(lambda lanes: lanes.equals(lanes)))
+"""Whether one of rows of state, from ``at`` on, is not NaN, which stays NaN."""
+has_finite = intrinsic(_any(lambda lanes: lanes.magnitude() < float("inf")))
+"""Whether one of rows of state, from ``at`` on, is finite."""
 
 
 @intrinsic(prefer_literal=True)
-def align(typingctx, depth, plain, p, i, stride, q, j, state, at, row, powers):
+def align(typingctx, depth, apart, plain, p, i, stride, q, j, state, at, row, powers):
     """powers[at : at + 16] = those of two that make units of the next block's sum whole, for rows of state.
 
-    p, q: exponents of rows of A and of B, in pairs.  row: see round_sums.  plain: see PLAIN; as binary32, else exponents.
+    p, q: exponents of rows of A and of B, see PER_WORD.  row: see round_sums.  plain: see plain_from; as binary32, else exponents.
     """
-    size, plain_ = depth.literal_value, plain.literal_value
+    size, alone, plain_ = depth.literal_value, apart.literal_value, plain.literal_value
+    per, bias = PER_WORD[alone], BIASES[alone]
 
     def codegen(context, builder, signature, args):
-        _, _, p, i, stride, q, j, state, at, row, powers = args
+        _, _, _, p, i, stride, q, j, state, at, row, powers = args
         kinds = signature.args
         fraction_bits, floor, emin = (splat(builder, builder.extract_value(row, n)) for n in range(3))
-        least = (fraction_bits - 126).max(floor) + 2 * _BIAS
-        pairs = _terms(context, builder, (kinds[2], kinds[5]), p, i, stride, q, j)
+        least = (floor.max(_LEAST[0] - bias) + 127) << 23
+        words = _terms(context, builder, (kinds[3], kinds[6]), p, i, stride, q, j)
         commons = None
-        for n in range(size // 2):
-            left, right = pairs(n)
-            sums = [one.halves() + right.halves() for one in left]
-            commons = sums if commons is None else [c.max(s) for c, s in zip(commons, sums, strict=True)]
+        for n in range(size // per):
+            left, right = words(n)
+            sums = [one.parts(per) + right.parts(per) for one in left]
+            commons = (
+                sums if commons is None else [c.unsigned_max(s) for c, s in zip(commons, sums, strict=True)]
+            )
         for common, place in zip(commons, _places(builder, at), strict=True):
-            twice = load(context, builder, kinds[7], state, place).words() << 1
-            exponent = twice.logical_shift(24)
+            for width in (16, 8)[: per // 2]:
+                common = common.unsigned_max(common.full_words().logical_shift(width).parts(per))
+            # The largest is the lowest part now; the others hold what is left of the search.
             common = common.full_words()
-            common = (common & 0xFFFF).max(common.logical_shift(16))
+            c = load(context, builder, kinds[8], state, place)
             if plain_:
-                common = common.max(exponent + (2 * _BIAS - 127)).max(least)
-                power = (fraction_bits + (2 * _BIAS + 127) - common) << 23
+                # As powers of two in binary32: Intel's processors start two maxima a cycle of those, of whole numbers one.
+                products = ((common << 23) & _INFINITY) - ((bias - 127) << 23)
+                largest = c.magnitude().larger(products.floats()).larger(least.floats()).words()
+                power = ((fraction_bits + 254) << 23) - (largest & _INFINITY)
             else:
-                exponent = exponent.max(emin + 127) + (2 * _BIAS - 127)
+                twice = c.words() << 1
+                exponent = twice.logical_shift(24).max(emin + 127) + (bias - 127)
+                common = common & (1 << 32 // per) - 1
+                common = common.below(_LEAST[alone]).select(common * 0, common)
                 common = common.max((twice - 1).below((_INFINITY << 1) - 1).select(exponent, 0))
                 # Where all is zero, any unit will do.
-                common = (common < 2 * _BIAS - 600).select(common * 0 + 2 * _BIAS, common)
-                power = fraction_bits + 2 * _BIAS - common.max(floor + 2 * _BIAS)
-            store(context, builder, kinds[10], powers, place, power)
+                common = common.equals(0).select(common * 0 + bias, common)
+                power = fraction_bits + bias - common.max(floor + bias)
+            store(context, builder, kinds[11], powers, place, power)
         return context.get_dummy_value()
 
     i = types.intp
-    return types.void(depth, plain, p, i, i, q, i, state, i, _ROW, powers), codegen
+    return types.void(depth, apart, plain, p, i, i, q, i, state, i, _ROW, powers), codegen
 
 
 @intrinsic(prefer_literal=True)
@@ -246,12 +291,12 @@ def multiply(typingctx, depth, apart, plain, x, p, i, pair_i, stride, y, q, j, p
         units = [load(context, builder, kinds[12], powers, place) for place in places]
         # Values: below 2^-64 nothing is left of a product; subnormal ones would be slow.
         if plain_:
-            scales = [unit.max((127 - 64) << 23).floats() for unit in units]
+            scales = [unit.floats().larger(2.0**-64) for unit in units]
         else:
             scales = [unit.max(-64).min(127).power_of_two() for unit in units]
         # Significands: where a power of two has no binary32, it becomes 0, and nothing is left of a product, either.
-        bases = [unit * -1 + (2 * _BIAS - 127) for unit in units]
-        bases = [(base | base << 16).halves() for base in bases]
+        bases = [unit * -1 + (BIASES[1] - 127) for unit in units]
+        bases = [(base | base << 16).parts(2) for base in bases]
         sums = None
         for n in range(size):
             left, right = terms(n)
@@ -259,7 +304,7 @@ def multiply(typingctx, depth, apart, plain, x, p, i, pair_i, stride, y, q, j, p
                 if n % 2 == 0:
                     of_a, of_b = pairs(n // 2)
                     fields = [
-                        (one.halves() + of_b.halves()).saturating_sub(base).full_words()
+                        (one.parts(2) + of_b.parts(2)).saturating_sub(base).full_words()
                         for one, base in zip(of_a, bases, strict=True)
                     ]
                 scales = [((field.logical_shift(16) if n % 2 else field) << 23).floats() for field in fields]

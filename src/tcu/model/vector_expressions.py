@@ -10,11 +10,12 @@ from numba.core import cgutils
 from tcu.model.vectors import data_of
 
 __all__ = [
-    "F32", "F64", "I1", "I16", "I32", "I64", "LANES", "Lanes", "element", "has_rounding", "load", "splat", "store",
+    "F32", "F64", "I8", "I16", "I32", "I64", "LANES", "Lanes", "element", "has_rounding", "load", "splat", "store",
+    "store_narrow",
 ]  # fmt: skip
 
 LANES = 16
-I1, I16, I32, I64 = ir.IntType(1), ir.IntType(16), ir.IntType(32), ir.IntType(64)
+I8, I16, I32, I64 = (ir.IntType(width) for width in (8, 16, 32, 64))
 F32, F64 = ir.FloatType(), ir.DoubleType()
 _INTEGERS = {F32: I32, F64: I64}
 
@@ -77,9 +78,13 @@ class Lanes:
     def select(self, yes, no):
         return Lanes(self.builder, self.builder.select(self.value, yes.value, yes._lift(no)))
 
+    def mask(self):
+        """Of conditions, an integer of a bit for each."""
+        return self.builder.bitcast(self.value, ir.IntType(self.size))
+
     def any(self):
-        word = ir.IntType(self.size)
-        return self.builder.icmp_unsigned("!=", self.builder.bitcast(self.value, word), ir.Constant(word, 0))
+        mask = self.mask()
+        return self.builder.icmp_unsigned("!=", mask, ir.Constant(mask.type, 0))
 
     def _call(self, name, *others):
         letter, bits = (
@@ -100,6 +105,15 @@ class Lanes:
 
     def min(self, other):
         return self._call("smin", other)
+
+    def larger(self, other):
+        """Of floating-point numbers; ``other`` where one is NaN."""
+        return Lanes(
+            self.builder, self.builder.select(self._compare(">", other).value, self.value, self._lift(other))
+        )
+
+    def unsigned_max(self, other):
+        return self._call("umax", other)
 
     def saturating_sub(self, other):
         """Of unsigned numbers, at least 0."""
@@ -162,9 +176,9 @@ class Lanes:
     def doubles(self):
         return self.convert("bitcast", F64)
 
-    def halves(self):
-        """Words of 32 bits as two of 16 each, the low one first."""
-        return self.convert("bitcast", I16)
+    def parts(self, count):
+        """Words of 32 bits as so many numbers each, the low one first."""
+        return self.convert("bitcast", ir.IntType(32 // count))
 
     def full_words(self):
         return self.convert("bitcast", I32)
@@ -208,6 +222,12 @@ def load(context, builder, array_type, array, index):
 
 
 def store(context, builder, array_type, array, index, lanes):
+    pointer = _pointer(context, builder, array_type, array, index)
+    builder.store(lanes.value, builder.bitcast(pointer, lanes.value.type.as_pointer()), align=4)
+
+
+def store_narrow(context, builder, array_type, array, index, lanes):
+    """Numbers that are narrower than the array's, side by side from its element ``index`` on."""
     pointer = _pointer(context, builder, array_type, array, index)
     builder.store(lanes.value, builder.bitcast(pointer, lanes.value.type.as_pointer()), align=4)
 
