@@ -44,8 +44,8 @@ def exact(x: Any, name: str, eps: float) -> list[Any]:
     [
         ("float32", 1, 0, 2), ("float32", 1, 100, 2), ("float32", 1e-3, 1e4, 2), ("float32", 1e-30, 0, 2),
         ("float32", 1e30, 0, 2), ("float32", 1e-42, 0, 3), ("float64", 1, 0, 2), ("float64", 1e250, 0, 2),
-        ("float64", 1e-200, 0, 2), ("float64", 1e-310, 0, 2), ("float64", 1, 100, 100), ("float16", 1, 0, 2**13),
-        ("bfloat16", 1, 3, 2**16),
+        ("float64", 1e-200, 0, 2), ("float64", 1e-310, 0, 2), ("float64", 1, 100, 3), ("float64", 1, 1e16, 2),
+        ("float64", 1e284, 1e300, 2), ("float16", 1, 0, 2**13), ("bfloat16", 1, 3, 2**16),
     ],
 )  # fmt: skip
 def test_errors(name: str, eps: float, dtype: str, scale: float, shift: float, units: float) -> None:
@@ -60,6 +60,75 @@ def test_errors(name: str, eps: float, dtype: str, scale: float, shift: float, u
     unit = mpmath.mpf(2) ** (-53 if dtype == "float64" else -24)
     for each, value in zip(found.astype(np.float64).tolist(), wanted, strict=True):
         assert abs(each - value) <= units * unit * largest + smallest
+
+
+def far_from_zero(n: int) -> dict[str, Any]:
+    """Rows of float64 whose mean is far larger than their deviations, which are units in its last place."""
+    ups, one_up = np.zeros(n), np.zeros(n)
+    ups[::2], one_up[-1] = 1, 1
+    drawn = np.random.default_rng(n).integers(-3, 4, n)
+    line = 2.0**53 - np.arange(n)  # the unit changes on the way
+    line[::3] += 2 * n
+    return {
+        **{f"{name} at {at:g}": at + (1 + (at > 1e15)) * step for at in (1e16, -3e15, 1.5) for name, step in (("drawn", drawn), ("ups", ups), ("one", one_up))},
+        "large": 1e300 + 2.0**944 * drawn, "small": (1e15 + drawn) * 2.0**-1070, "line": line,
+        "one far": np.where(one_up == 1, -1e16, 1e16), "cancelling": np.where(ups == 1, 1e16, -1e16 + 2 * drawn),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 257, 4099])
+def test_binary64_far_from_zero(n: int) -> None:
+    """In units of 2^-53 of the largest result, as of any other row; a row of equal numbers is 0 throughout."""
+    for name, x in far_from_zero(n).items():
+        if (x == x[0]).all():
+            continue
+        for shift in (0, 17):
+            found, wanted = (
+                tcu.layer_norm(np.roll(x, shift), eps=0),
+                exact(np.roll(x, shift), "layer_norm", 0),
+            )
+            largest = max(map(abs, wanted))
+            for each, value in zip(found.tolist(), wanted, strict=True):
+                assert abs(each - value) <= 3 * mpmath.mpf(2) ** -53 * largest, (name, each, value)
+    for value in (1e16, 0.1, -1 / 3, 5e-324, 1.7e308):
+        same(tcu.layer_norm(np.full(n, value)), np.zeros(n))
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "var", "std"])
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+def test_gradients_in_binary64_far_from_zero(name: str, mode: str) -> None:
+    """Those of the same deviations around 0, but for the rounding of sums."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    n = 300
+    steps = torch.from_numpy(2.0 * np.random.default_rng(1).integers(-3, 4, (5, n)))
+    given = torch.randn(5, n, dtype=torch.float64)
+
+    def function(x: Any) -> Any:
+        return tcu.layer_norm(x, 1, eps=0) if name == "layer_norm" else getattr(tcu, name)(x, 1)
+
+    def found(x: Any) -> Any:
+        if mode == "forward":
+            return torch.func.jvp(function, (x,), (given,))[1]
+        x = x.clone().requires_grad_()
+        result = function(x)
+        return torch.autograd.grad(result, x, given if name == "layer_norm" else given[:, 0])[0]
+
+    near = found(steps)
+    torch.testing.assert_close(found(steps + 1e16), near, rtol=0, atol=1e-14 * float(near.abs().max()))
+    offsets = torch.tensor([0, 7, n])
+    if name != "layer_norm":
+        line = [(steps[0] + at).requires_grad_() for at in (0, 1e16)]
+        grads = [torch.autograd.grad(getattr(tcu, f"segment_{name}")(x, offsets).sum(), x)[0] for x in line]
+        torch.testing.assert_close(*grads, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_results_in_binary64_far_from_zero(dtype: str) -> None:
+    kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    x = (1000 + 4 * np.random.default_rng(2).integers(-2, 3, 300)).astype(kind)
+    wanted = exact(x, "layer_norm", 0)
+    for each, value in zip(tcu.layer_norm(x, eps=0, dtype="float64").tolist(), wanted, strict=True):
+        assert abs(each - value) <= 2 * mpmath.mpf(2) ** -53 * max(map(abs, wanted))
 
 
 @pytest.mark.parametrize("n", [2, 3, 257, 5000])

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from cuda_on_host import OUTSIDE
 from test_kernels_on_host import BITS, HostGpu, Result, alike, complaint, placed
+from test_norms import far_from_zero
 
 import tcu
 from tcu.formats import format_of
@@ -270,6 +271,31 @@ def test_numbers_farther_from_the_mean_than_the_format_reaches(
         assert np.isfinite(found.reshape(5, length)[:4].astype(np.float32)).all()
 
 
+@pytest.mark.some(4)
+@pytest.mark.slow(1)
+@pytest.mark.parametrize("kept_by", ["lanes", "block", "cluster", "nobody"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=lambda dtype: np.dtype(dtype).name)
+def test_rows_far_from_zero(host: HostGpu, dtype: Any, kept_by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In binary64, whose deviations are units in the last place of the mean; of numbers of binary32 in binary64, too."""
+    if kept_by in ("cluster", "nobody"):
+        monkeypatch.setattr(rows_in_registers, "_MOST_WARPS_BESIDE", {32: 2, 64: 2})
+    if kept_by == "nobody":
+        monkeypatch.setattr(rows_in_registers, "_CLUSTERS", ())
+        monkeypatch.setattr(rows_in_registers, "_MOST_WARPS", 2)
+    n = {"lanes": 61, "block": 1000, "cluster": 2500, "nobody": 5003}[kept_by]
+    with np.errstate(over="ignore"):
+        x = np.stack([*far_from_zero(n).values(), *(np.full(n, value) for value in (0.1, 1.7e308))]).astype(
+            dtype
+        )
+    for eps in (0.0, 1e-5):
+        found = of_rows(host, LAYER_NORM, x, dtype=np.float64, shift=1, eps=eps)
+        assert alike(found, model(LAYER_NORM, x, np.float64, eps=eps))
+    assert (host.macros[-1]["PASSES"], host.macros[-1]["CLUSTER"] > 1) == (
+        kept_by == "nobody",
+        kept_by == "cluster",
+    )
+
+
 def test_a_row_of_nothing(host: HostGpu) -> None:
     assert alike(of_rows(host, LOGSUMEXP, np.empty((3, 0), np.float32)), np.full(3, -np.inf, np.float32))
 
@@ -335,4 +361,25 @@ def test_an_error_in_the_kernel_of_norms_is_seen(host: HostGpu, right: str, wron
     wanted = model(LAYER_NORM, x, eps=0.0)
     assert alike(run(), wanted)
     host.changes = {"norms": {right: wrong}}
+    assert complaint(run, wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sum.take_off(times(high, unit), p.length);": ""},
+        {"words[i] -= count * one.words[i];": "words[0] -= count * one.words[0];"},
+    ],
+    ids=["none", "a word"],
+)
+def test_an_error_in_the_means_low_part_is_seen(host: HostGpu, change: dict[str, str]) -> None:
+    x = np.stack(list(far_from_zero(500).values()))
+
+    def run() -> Any:
+        return of_rows(host, LAYER_NORM, x, eps=0.0)
+
+    wanted = model(LAYER_NORM, x, eps=0.0)
+    assert alike(run(), wanted)
+    host.changes = {"norms": change}
     assert complaint(run, wanted)

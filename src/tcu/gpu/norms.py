@@ -53,7 +53,8 @@ def norms_recipe(
     up, down = lift_of(eps, wide), (LIFTS64 if wide else LIFTS)[3]
     power = 1 if finish == "direction" else 2  # whether eps stands beside norms or beside squares
     with np.errstate(over="ignore"):
-        of_lifted = [float(np.ldexp(eps, power * lift)) for lift in (0, up, down)]
+        least = np.nextafter(0, eps)  # in place of an underflow, as in tcu/model/norms.py
+        of_lifted = [float(max(np.ldexp(eps, power * lift), least)) for lift in (0, up, down)]
     of_given, kind = given or (rows, element)
     eps, eps_up, eps_down = of_lifted
     problem = Norms(

@@ -4,8 +4,9 @@ The sums are of whole numbers, as those of :mod:`tcu.model.exponentials`: a row'
 two that brings the largest below 2^44 (2^80 in binary64), each rounded.  Powers of two keep all bits, so nothing overflows, and
 the rounding is at most n·2^-43 of the mean square.
 
-1. Of rows that are centred: the mean of the numbers in binary64, as the sum of two of the row's format; d = (x - its
-   high part) - its low part.  Else d = x.
+1. Of rows that are centred: the mean as the sum of two numbers of the row's format; d = (x - its high part) - its low part.
+   The high part is the mean in binary64, rounded.  The low part is, of binary32, what that left; of binary64, the mean of
+   what the whole numbers' sum leaves when as many high parts are taken off.  Else d = x.
 2. v, the mean of d², in binary64; of rows of norm 1 their sum.
 3. d · r, with r = 1 / sqrt(v + eps) in binary64, or of rows of norm 1 1 / max(sqrt(v), eps), rounded once to the row's format.
 
@@ -45,9 +46,9 @@ def of_rows(x: Rows, eps: float, what: What) -> Rows:
     def exponents(largest: Rows) -> Rows:
         return np.asarray(np.maximum(np.frexp(largest)[1], lowest))
 
-    def means(rows: Rows, shift: Rows, count: int = n) -> Rows:
+    def means(words: Rows, shift: Rows, count: int = n) -> Rows:
         """The mean of rows of terms that were multiplied by two to the ``shift``; with a count of 1 their sum."""
-        return np.asarray(np.ldexp(totals_of(words_of(rows)) / count, -shift))
+        return np.asarray(np.ldexp(totals_of(words) / count, -shift))
 
     with np.errstate(all="ignore"):
         largest = np.abs(x).max(1)
@@ -59,17 +60,23 @@ def of_rows(x: Rows, eps: float, what: What) -> Rows:
         d = x * np.ldexp(kind(1), lift)[:, None]
         if centred:
             shift = scale - exponents(np.abs(d).max(1))
-            mean = means(d * np.ldexp(kind(1), shift)[:, None], shift)
+            unit = np.ldexp(kind(1), shift)[:, None]
+            words = words_of(d * unit)
+            mean = means(words, shift)
             high = mean.astype(kind)
-            low = (mean - high).astype(kind)
+            if is_wide:
+                low = means(words - n * words_of(high[:, None] * unit), shift)
+            else:
+                low = (mean - high).astype(kind)
             d = (d - high[:, None]) - low[:, None]
         shift = scale // 2 - exponents(np.abs(d).max(1))
         scaled = d * np.ldexp(kind(1), shift)[:, None]
-        square = np.ldexp(means(scaled * scaled, shift, 1 if is_direction else n), -shift)
+        square = np.ldexp(means(words_of(scaled * scaled), shift, 1 if is_direction else n), -shift)
         if is_direction:
             over = 1 / np.maximum(np.sqrt(square), np.ldexp(eps, lift))
         else:
-            over = 1 / np.sqrt(square + np.ldexp(eps, 2 * lift))
+            # The least number in place of an underflow, which would make NaN of large numbers that are all the same.
+            over = 1 / np.sqrt(square + np.maximum(np.ldexp(eps, 2 * lift), np.nextafter(0, eps)))
         over[~usual] = np.nan
         if not centred:
             over[np.isposinf(largest)] = 0

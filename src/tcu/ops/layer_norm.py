@@ -10,8 +10,8 @@ __all__ = ["LAYER_NORM"]
 
 _FUNCTION = """The numbers of each row less their mean, over the root of their variance, with the same bits everywhere.
 
-d · r, with d = x - mean and r and v of d as in :func:`rms_norm`.  The mean is in binary64, and taken off in two
-parts: of numbers far larger than their deviations as many bits are left as x has.
+d · r, with d = x - mean and r and v of d as in :func:`rms_norm`.  The mean is taken off in two parts, of binary64 the
+second from the exact sum: of numbers far larger than their deviations as many bits are left as x has.
 
 Parameters
 ----------

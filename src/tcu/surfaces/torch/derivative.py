@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ __all__ = [
     "exact_sum",
     "keep",
     "keep_axes",
+    "less_mean",
     "logsumexp_along",
     "recorded_of_segments",
     "recorded_sum",
@@ -115,6 +117,13 @@ def recorded_sum(operator: str, x: Any, axes: list[int], keepdims: bool, dtype: 
     if x.is_cuda and not in_graph() and not is_watched(x, x):
         return quickly(Call(total.operation, (x,), Along(tuple(axes), keepdims), options))
     return total.record(x, axes, keepdims, *options)
+
+
+def less_mean(x: Any, mean_of: Callable[[Any], Any]) -> Any:
+    """The deviations, of binary64 by two means: one is rounded, by as much as the deviations from a large mean may be."""
+    for _ in range(2 if x.dtype == torch.float64 else 1):
+        x = x - mean_of(x)
+    return x
 
 
 def logsumexp_along(x: Any, axis: int) -> Any:

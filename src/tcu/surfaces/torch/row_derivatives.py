@@ -19,6 +19,7 @@ from tcu.surfaces.torch.derivative import (
     Derivative,
     keep,
     keep_axes,
+    less_mean,
     recorded_of_segments,
     softmax_along,
     spread,
@@ -142,7 +143,7 @@ class OfRowNorm(OfRows):
             y = x * over
             return over * (given - y * (sum_along(given * y, axis) * (norm > ctx.eps)))
         if cls.operation.finish == "standard":
-            x, given = (each - quotient(sum_along(each, axis), n) for each in (x, given))
+            x, given = (less_mean(each, lambda x: quotient(sum_along(x, axis), n)) for each in (x, given))
         over = 1 / square_root(quotient(sum_along(x.square(), axis), n) + ctx.eps)
         y = x * over
         return over * (given - y * quotient(sum_along(given * y, axis), n))

@@ -12,6 +12,7 @@ from tcu.surfaces.torch.derivative import (
     Derivative,
     keep,
     keep_axes,
+    less_mean,
     recorded_sum,
     spread,
     times_rounded,
@@ -174,8 +175,11 @@ class OfMoments(Derivative):
     def slope(cls, x: Any, ctx: Any) -> Any:
         """(x - mean) / (n - correction), in at least binary32; NaN or inf where the variance is."""
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        mean = recorded_sum("mean_along", wide, list(ctx.axes), True) if ctx.axes else wide
-        return quotient(wide - mean, max(ctx.n - ctx.correction, 0.0))
+
+        def mean_of(rows: Any) -> Any:
+            return recorded_sum("mean_along", rows, list(ctx.axes), True) if ctx.axes else rows
+
+        return quotient(less_mean(wide, mean_of), max(ctx.n - ctx.correction, 0.0))
 
     @classmethod
     def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
@@ -215,9 +219,12 @@ class OfSegmentMoments(OfMoments):
     def slope(cls, x: Any, ctx: Any) -> Any:
         offsets = ctx.saved_tensors[2]
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        means = DERIVATIVES["segment_mean"].record(wide, offsets, False)
+
+        def mean_of(line: Any) -> Any:
+            return spread(DERIVATIVES["segment_mean"].record(line, offsets, False), offsets, line)
+
         left = (offsets.diff().to(wide.dtype) - ctx.correction).clamp(min=0)
-        return (wide - spread(means, offsets, x)) / spread(left, offsets, x)
+        return less_mean(wide, mean_of) / spread(left, offsets, x)
 
     @classmethod
     def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:

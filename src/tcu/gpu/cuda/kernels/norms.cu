@@ -105,7 +105,7 @@ struct Gradients {
 
 // The sum of terms of the row's numbers.
 template <int WHICH, int PASS, typename Term>
-__device__ inline double sum_of_row(OwnNumbers& own, const RowInMemory& row, Term term) {
+__device__ inline WholeSum sum_of_row(OwnNumbers& own, const RowInMemory& row, Term term) {
     WholeSum sum;
     every_step<PASS>(row, [&](RowIndex first) {
         if (PASSES) own.load(row, first, 0);
@@ -113,7 +113,7 @@ __device__ inline double sum_of_row(OwnNumbers& own, const RowInMemory& row, Ter
         each(own, row, first, [&](Working x) { terms.add(term(x)); });
         sum.add(terms);
     });
-    return total_of_row<WHICH>(sum);
+    return whole_sum_of_row<WHICH>(sum);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid_constant__ Norms p) {
@@ -149,20 +149,25 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid
 #if CENTRED
     const int scale = SCALE - max(exponent_of(usual ? distance : 0), LOWEST);
     const Working unit = rounded_real(power_of_two(scale));
-    const double total = sum_of_row<0, 1>(own, row, [&](Working x) { return times(times(x, deviation.lift), unit); });
-    const double mean = __dmul_rn(__ddiv_rn(total, count), power_of_two(-scale));
+    WholeSum sum = sum_of_row<0, 1>(own, row, [&](Working x) { return times(times(x, deviation.lift), unit); });
+    const double mean = __dmul_rn(__ddiv_rn(sum.value(), count), power_of_two(-scale));
     const Working high = rounded_real(mean);
+#if WIDE
+    sum.take_off(times(high, unit), p.length);
+    deviation.low = __dmul_rn(__ddiv_rn(sum.value(), count), power_of_two(-scale));
+#else
     deviation.low = rounded_real(__dsub_rn(mean, high));
+#endif
     deviation.high = high;
     distance = larger(fabs(deviation.of(most)), fabs(deviation.of(-least)));
 #endif
     const int half = SCALE / 2 - max(exponent_of(usual ? distance : 0), LOWEST);
     const Working root = rounded_real(power_of_two(half));
-    const double squares = sum_of_row<1, CENTRED + 1>(own, row, [&](Working x) {
+    const WholeSum squares = sum_of_row<1, CENTRED + 1>(own, row, [&](Working x) {
         const Working scaled = times(deviation.of(x), root);
         return times(scaled, scaled);
     });
-    const double mean_square = FINISH == DIRECTION ? squares : __ddiv_rn(squares, count);
+    const double mean_square = FINISH == DIRECTION ? squares.value() : __ddiv_rn(squares.value(), count);
     const double square = __dmul_rn(__dmul_rn(mean_square, power_of_two(-half)), power_of_two(-half));
     const double divisor = FINISH == DIRECTION ? fmax(__dsqrt_rn(square), eps) : __dsqrt_rn(__dadd_rn(square, eps));
     Working over = rounded_real(__ddiv_rn(1.0, divisor));

@@ -117,6 +117,16 @@ struct WholeSum {
         }
     }
 
+    // Takes off what `count` equal terms would add.
+    __device__ void take_off(Working term, i64 count) {
+        Terms terms;
+        terms.add(term);
+        WholeSum one;
+        one.add(terms);
+#pragma unroll
+        for (int i = 0; i < WORDS; ++i) words[i] -= count * one.words[i];
+    }
+
     __device__ void add_lanes(int lanes) {
 #pragma unroll
         for (int half = lanes / 2; half > 0; half /= 2)
@@ -365,7 +375,7 @@ __device__ inline Working largest_of_row(Working most) {
 
 // The sum of a row's threads, in all of them.  WHICH: as above.
 template <int WHICH = 0>
-__device__ inline double total_of_row(WholeSum sum) {
+__device__ inline WholeSum whole_sum_of_row(WholeSum sum) {
     sum.add_lanes(WARPS > 1 ? WARP : LANES);
 #if WARPS > 1
     __shared__ i64 of_warps[WARPS * WORDS];
@@ -384,7 +394,13 @@ __device__ inline double total_of_row(WholeSum sum) {
     hear_blocks<2 + 2 * WHICH>(of_this.words[0], [&](u64 word) { sum.words[0] += word; });
     if constexpr (WORDS > 1) hear_blocks<3 + 2 * WHICH>(of_this.words[WORDS - 1], [&](u64 word) { sum.words[WORDS - 1] += word; });
 #endif
-    return sum.value();
+    return sum;
+}
+
+// The same, rounded to binary64.
+template <int WHICH = 0>
+__device__ inline double total_of_row(const WholeSum& sum) {
+    return whole_sum_of_row<WHICH>(sum).value();
 }
 
 }  // namespace tcu::reduce
