@@ -7,6 +7,7 @@ No byte outside the array's granules is read, none outside the result written, a
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from test_norms import far_from_zero
 import tcu
 from tcu.formats import format_of
 from tcu.gpu import exponentials, norms, rows_in_registers
-from tcu.gpu.exponentials import exponentials_recipe
+from tcu.gpu.exponentials import exponentials_recipe, log_gradients_recipe
 from tcu.gpu.launch import Launch
 from tcu.gpu.norms import norms_recipe
 from tcu.gpu.rows_in_registers import Rows
@@ -121,6 +122,60 @@ def times_given(host: HostGpu, operation: Operation, x: Any, given: Any, gap: in
         mine, length, *formats, eps, operation.finish, host.gpu, given=(beside, format_of(given.dtype))
     )
     Launch(recipe, host.gpu).start(own.ctypes.data, theirs.ctypes.data, result.array.ctypes.data, 0)
+    result.check()
+    return result.array.copy()
+
+
+@pytest.mark.some(4)
+@pytest.mark.slow(2)
+@pytest.mark.parametrize("finish", ["log", "log_share"])
+@pytest.mark.parametrize("dtype", DTYPES[:3], ids=lambda dtype: np.dtype(dtype).name)
+@pytest.mark.parametrize("wide", [False, True])
+def test_gradients_of_logarithms_are_those_of_the_softmax(
+    host: HostGpu, finish: str, dtype: Any, wide: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The softmax in binary32 first, then each product and each difference, rounded."""
+    target = np.dtype(np.float32 if wide else dtype)
+    for passes, (length, gap, shift) in itertools.product((False, True), LINES):
+        if passes:
+            monkeypatch.setattr(rows_in_registers, "_MOST_WARPS", 2)
+            monkeypatch.setattr(exponentials, "CLUSTERED", (99, 0))
+        x = numbers((9, length), dtype, length)
+        given = numbers((9, length), target, length + 1)
+        factors = numbers((9, 1), np.float32, length + 2)
+        found = gradients_of_logarithms(host, finish, x, given, factors, gap, shift)
+        with np.errstate(all="ignore"):
+            of_rows = model(SOFTMAX, x, np.float32).reshape(x.shape)
+            if finish == "log":
+                wanted = factors * np.where((x == -np.inf).all(1, keepdims=True), 0, of_rows)
+            else:
+                wanted = given.astype(np.float32) - of_rows * factors
+            wanted = wanted.astype(target).reshape(-1)
+        wanted.view(f"u{target.itemsize}")[np.isnan(wanted)] = (
+            1 << 8 * target.itemsize - 1
+        ) - 1  # as kernels store it
+        assert alike(found, wanted), (length, gap, shift)
+
+
+def gradients_of_logarithms(
+    host: HostGpu, finish: str, x: Any, given: Any, factors: Any, gap: int, shift: int
+) -> Any:
+    count, length = x.shape
+    (own, mine), (theirs, beside) = (
+        (lines, Rows(count, length, length + each, at * array.itemsize % 16 == 0))
+        for array, each, at in ((x, gap, shift), (given, 0, 0))
+        for lines in (placed(np.pad(array, ((0, 0), (0, each))).reshape(-1), at)[0],)
+    )
+    line = placed(factors.reshape(-1), 0)[0]
+    host.readable = (0, 0)  # more than one place
+    result = Result(count * length, given.dtype, 0)
+    recipe = log_gradients_recipe(
+        finish, mine, format_of(x.dtype), format_of(given.dtype), host.gpu,
+        (beside, format_of(given.dtype)) if finish == "log_share" else None,
+    )  # fmt: skip
+    Launch(recipe, host.gpu).start(
+        own.ctypes.data, theirs.ctypes.data, result.array.ctypes.data, 0, line.ctypes.data
+    )
     result.check()
     return result.array.copy()
 

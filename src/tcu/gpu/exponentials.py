@@ -1,16 +1,17 @@
-"""The kernel of softmax, its logarithm, and the logarithm of a sum of exponentials, of rows."""
+"""The kernel of softmax, its logarithm, and the logarithm of a sum of exponentials, of rows, and of gradients of the logarithms."""
 
 from __future__ import annotations
 
 from tcu.formats.format import Format
 from tcu.gpu.device import Gpu
-from tcu.gpu.launch import Recipe
-from tcu.gpu.rows_in_registers import CLUSTERED, Rows, kernel_of_rows
+from tcu.gpu.launch import OTHER, ROOM, Recipe
+from tcu.gpu.rows_in_registers import CLUSTERED, Rows, gradients_macros, kernel_of_rows
 from tcu.gpu.structs import struct
 
-__all__ = ["exponentials_recipe", "has_clusters"]
+__all__ = ["exponentials_recipe", "has_clusters", "log_gradients_recipe"]
 
 _FINISHES = {"share": "SHARE", "log_share": "LOG_SHARE", "log": "LOG"}
+_GRADIENTS = {"log_share": "OF_LOG_SHARE", "log": "OF_LOG"}
 
 
 Exponentials = struct("Exponentials", """
@@ -18,6 +19,9 @@ Exponentials = struct("Exponentials", """
     void* out;
     i64 rows, length;
     i64 stride, out_stride;  // from row to row, in elements
+    const void* factors;     // a number for each row
+    const void* given;       // gradients
+    i64 given_stride;
 """)  # fmt: skip
 
 
@@ -25,11 +29,36 @@ def exponentials_recipe(
     finish: str, rows: Rows, out_stride: int, element: Format, target: Format, gpu: Gpu
 ) -> Recipe:
     """What serves one row or several; ``finish`` is that of the operation."""
-    problem = Exponentials(0, 0, rows.count, rows.length, rows.stride, out_stride)
+    problem = Exponentials(0, 0, rows.count, rows.length, rows.stride, out_stride, 0, 0, 0)
     clusters = has_clusters(finish, element, gpu)
     kernel = kernel_of_rows(
-        "exponentials", rows, element, target, problem, clusters, FINISH=_FINISHES[finish]
+        "exponentials",
+        rows,
+        element,
+        target,
+        problem,
+        clusters,
+        **gradients_macros(None),
+        FINISH=_FINISHES[finish],
     )
+    return Recipe((kernel,))
+
+
+def log_gradients_recipe(
+    finish: str, rows: Rows, element: Format, target: Format, gpu: Gpu, given: tuple[Rows, Format] | None
+) -> Recipe:
+    """The gradients of logarithms of shares, or of their sums, row after row, in binary32 before they are rounded.
+
+    A call gives a number of binary32 for each row as its room.  ``given``: gradients, of binary32 or ``element``, a call's
+    other array; None of sums.
+    """
+    stride = given[0].stride if given else 0
+    problem = Exponentials(0, 0, rows.count, rows.length, rows.stride, rows.length, 0, 0, stride)
+    takes = {"factors": ROOM} | ({"given": OTHER} if given else {})
+    clusters = gpu.compute_capability >= CLUSTERED
+    kernel = kernel_of_rows(
+        "exponentials", rows, element, target, problem, clusters, takes, **gradients_macros(given), FINISH=_GRADIENTS[finish]
+    )  # fmt: skip
     return Recipe((kernel,))
 
 

@@ -7,9 +7,8 @@ import numpy as np
 from tcu.formats.format import Format
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import OTHER, ROOM, Recipe
-from tcu.gpu.rows_in_registers import CLUSTERED, Rows, is_wide, kernel_of_rows
+from tcu.gpu.rows_in_registers import CLUSTERED, Rows, gradients_macros, is_wide, kernel_of_rows
 from tcu.gpu.structs import constants, struct
-from tcu.gpu.sums import LOAD
 from tcu.plan.whole_sums import LIFTS, LIFTS64, SCALE, SCALE64, lift_of
 
 __all__ = ["norms_recipe"]
@@ -55,13 +54,11 @@ def norms_recipe(
     with np.errstate(over="ignore"):
         least = np.nextafter(0, eps)  # in place of an underflow, as in tcu/model/norms.py
         of_lifted = [float(max(np.ldexp(eps, power * lift), least)) for lift in (0, up, down)]
-    of_given, kind = given or (rows, element)
     eps, eps_up, eps_down = of_lifted
     problem = Norms(
         rows=rows.count, length=rows.length, stride=rows.stride, out_stride=out_stride, eps=eps, eps_up=eps_up,
-        eps_down=eps_down, up=up, given_stride=of_given.stride,
+        eps_down=eps_down, up=up, given_stride=given[0].stride if given else 0,
     )  # fmt: skip
-    of_given_aligned = of_given.aligned and of_given.stride * kind.dtype.itemsize % LOAD == 0
     return Recipe(
         (
             kernel_of_rows(
@@ -76,8 +73,7 @@ def norms_recipe(
                 WEIGHT=int(weighted[0]),
                 BIAS=int(weighted[1]),
                 GIVEN=int(given is not None),
-                GIVEN_WIDE=int(kind.bits == 32),
-                GIVEN_ALIGNED=int(of_given_aligned),
+                **gradients_macros(given),
             ),
         )
     )

@@ -11,7 +11,7 @@ from tcu.gpu.launch import OUT, KernelChoice, X
 from tcu.gpu.structs import Struct
 from tcu.gpu.sums import ELEMENTS, LOAD
 
-__all__ = ["CLUSTERED", "Rows", "is_wide", "kernel_of_rows"]
+__all__ = ["CLUSTERED", "Rows", "gradients_macros", "is_wide", "kernel_of_rows"]
 
 CLUSTERED = 9, 0
 """The first compute capability with clusters."""
@@ -49,6 +49,15 @@ class Rows:
 def is_wide(element: Format, target: Format) -> bool:
     """Whether rows are computed in binary64."""
     return "binary64" in (element.name, target.name)
+
+
+def gradients_macros(given: tuple[Rows, Format] | None) -> dict[str, Any]:
+    """What kernels that take gradients beside their rows are compiled with; None: they take none."""
+    if given is None:
+        return {"GIVEN_WIDE": 0, "GIVEN_ALIGNED": 0}
+    rows, kind = given
+    aligned = rows.aligned and (rows.count <= 1 or rows.stride * kind.dtype.itemsize % LOAD == 0)
+    return {"GIVEN_WIDE": int(kind.bits == 32), "GIVEN_ALIGNED": int(aligned)}
 
 
 def kernel_of_rows(

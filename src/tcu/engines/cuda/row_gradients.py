@@ -1,4 +1,4 @@
-"""Gradients of softmax, of its logarithm and of norms of rows, of tensors in a GPU's memory, in one launch."""
+"""Gradients of softmax, of logarithms of exponentials and of norms of rows, of tensors in a GPU's memory, in one launch."""
 
 from __future__ import annotations
 
@@ -13,12 +13,44 @@ from tcu.engines.cuda.rows import rows_along
 from tcu.engines.cuda.sums import home_of
 from tcu.formats.format import Format
 from tcu.gpu.device import current, find_gpu
+from tcu.gpu.exponentials import log_gradients_recipe
 from tcu.gpu.launch import Launch
 from tcu.gpu.row_gradients import LONGEST, row_gradients_recipe
 from tcu.gpu.rows_in_registers import Rows
 from tcu.ops.result import rounding_target
 
-__all__ = ["row_gradient"]
+__all__ = ["log_gradient", "row_gradient"]
+
+
+def log_gradient(finish: str, x: Any, axis: int, factors: Any, given: Any, dtype: Any) -> Any:
+    """The gradients of logarithms of shares of rows, or of their sums; None where no kernel serves: of binary64, of nothing.
+
+    ``axis`` is not negative.  factors: a number for each row, in binary32: the sum of its gradients, or the gradient of its sum;
+    given: the gradients, of binary32 or of x's format, None of sums; dtype: of the gradients that are wanted.
+    """
+    target = rounding_target(dtype)
+    if not x.numel() or "binary64" in {target.name, rounding_target(x.dtype).name}:
+        return None
+    library, ordinal = home_of((x, factors))
+    with current(ordinal):
+        stream = library.current_stream(ordinal)
+        own = rows_along(library, x, axis, stream)
+        theirs = None if given is None else rows_along(library, given, axis, stream)
+        beside = None if theirs is None else (theirs.rows, theirs.element)
+        shape = (*x.shape[:axis], *x.shape[axis + 1 :], x.shape[axis])
+        result, out = library.empty(x, shape, target.dtype, ordinal)
+        launch = _logarithms(finish, own.rows, own.element, target, beside, ordinal)
+        line = factors.contiguous()
+        launch.start(own.address, theirs.address if theirs else 0, out, stream, line.data_ptr())
+        return result.movedim(-1, axis)
+
+
+@lru_cache(maxsize=1024)
+def _logarithms(
+    finish: str, rows: Rows, element: Format, target: Format, given: tuple[Rows, Format] | None, ordinal: int
+) -> Launch:
+    gpu = find_gpu(ordinal)
+    return Launch(log_gradients_recipe(finish, rows, element, target, gpu, given), gpu)
 
 
 def row_gradient(

@@ -169,7 +169,15 @@ class OfLogSumExp(Derivative):
 
     @classmethod
     def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
-        return (with_axes(ctx, gradient) * cls.shares(ctx)).to(ctx.dtype), *ctx.rest
+        found, (x, result) = None, ctx.saved_tensors
+        # A result that is narrower than x may be -inf where not all of a row is.
+        serves = result.dtype in (x.dtype, torch.float32) and len(ctx.axes) == 1
+        if serves and x.is_cuda and not in_graph() and not is_watched(gradient, x):
+            factors = gradient.detach().to(torch.float32)
+            found = load_cuda().log_gradient("log", x, ctx.axes[0], factors, None, ctx.dtype)
+        if found is None:
+            found = (with_axes(ctx, gradient) * cls.shares(ctx)).to(ctx.dtype)
+        return found, *ctx.rest
 
     @classmethod
     def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:

@@ -1,5 +1,6 @@
 // Softmax, its logarithm, and the logarithm of the sum of exponentials, of rows: tcu/model/exponentials.py says every
-// operation.  The sum is one of whole numbers, so threads add up what suits them, in any order.
+// operation.  The sum is one of whole numbers, so threads add up what suits them, in any order.  And the gradients of the two
+// logarithms, which are made of the softmax (tcu/surfaces/torch/row_derivatives.py): each product is of binary32.
 //
 // A row has LANES lanes of a warp, or all WARPS of a block or of a cluster of blocks, which keep it in registers: each number is
 // read once, and each result written once.  With PASSES it is longer than that, and read three times.
@@ -14,9 +15,12 @@
 // bfloat16 0.57, 0.74, 0.66, 0.54, where instructions are the limit, and blocks wait for each other twice a row.
 //
 // Compiled with what reduce/rows_in_registers.cuh names, and
-//   FINISH  SHARE: e / S; LOG_SHARE: its logarithm; LOG: m + log S, a number for each row
+//   FINISH  SHARE: e / S; LOG_SHARE: its logarithm; LOG: m + log S, a number for each row;
+//           OF_LOG: e / S times a number of each row, 0 times it where all of a row is -inf;
+//           OF_LOG_SHARE: gradients (reduce/gradients.cuh), which have rows of their own, less that
 
 #include "device/finish/store.cuh"
+#include "device/reduce/gradients.cuh"
 #include "device/reduce/row_exponentials.cuh"
 
 using namespace tcu;
@@ -25,6 +29,8 @@ using namespace tcu::reduce;
 #define SHARE 0
 #define LOG_SHARE 1
 #define LOG 2
+#define OF_LOG 3
+#define OF_LOG_SHARE 4
 
 #define KEPT (!CODES && !PASSES)  // differences or exponentials, in the numbers' place
 
@@ -50,17 +56,29 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) exponentials(const
     constexpr finish::Target TARGET = static_cast<finish::Target>(RESULT);
     if (row.at == 0 && is_there) finish::store_rounded(finish::place(p.out, number, TARGET), result, TARGET);
 #else
-    Working of_row = rounded_real(FINISH == SHARE ? __ddiv_rn(1.0, total) : elementary::log(__dmul_rn(total, EXPONENTIAL_UNIT)));
+    Working of_row = rounded_real(FINISH == LOG_SHARE ? elementary::log(__dmul_rn(total, EXPONENTIAL_UNIT)) : __ddiv_rn(1.0, total));
     if (!usual) of_row = not_a_number();
     ResultNumber* const out = static_cast<ResultNumber*>(p.out) + (is_there ? number * p.out_stride : 0);
-    const auto finished = [&](Working x) {
-        if (!KEPT) x = minus(x, most);
-        if (FINISH == LOG_SHARE) return minus(x, of_row);
-        return times(KEPT ? x : exponential(x), of_row);
-    };
+    [[maybe_unused]] Working factor = 1;
+#if FINISH == OF_LOG || FINISH == OF_LOG_SHARE
+    if (is_there) factor = static_cast<const Working*>(p.factors)[number];
+    if (FINISH == OF_LOG && most == lowest()) of_row = 0;
+#endif
+    const auto share = [&](Working x) { return times(KEPT ? x : exponential(minus(x, most)), of_row); };
     every_step<2>(row, [&](RowIndex first) {
         if (PASSES) own.load(row, first, LOWEST_CODE);
-        store(own, row, out, first, finished);
+#if FINISH == SHARE
+        store(own, row, out, first, share);
+#elif FINISH == LOG_SHARE
+        store(own, row, out, first, [&](Working x) { return minus(KEPT ? x : minus(x, most), of_row); });
+#elif FINISH == OF_LOG
+        store(own, row, out, first, [&](Working x) { return times(factor, share(x)); });
+#else
+        const GivenCode* const given = static_cast<const GivenCode*>(p.given) + number * p.given_stride;
+        Gradients gradients;
+        store_at_places(own, row, out, first, [&](RowIndex offset) { gradients.load(given, offset, length); },
+                        [&](Working x, int j) { return minus(gradients.number(j), times(share(x), factor)); });
+#endif
     });
 #endif
 }

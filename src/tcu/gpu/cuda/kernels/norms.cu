@@ -12,11 +12,10 @@
 //
 // Compiled with what reduce/rows_in_registers.cuh names, and
 //   WEIGHT, BIAS  1: results are multiplied by a number for each place of a row, and one is added then, each step rounded
-//   GIVEN  1: results are multiplied by gradients, which have rows of their own; GIVEN_WIDE: those of binary32, else of ELEMENT;
-//          GIVEN_ALIGNED: their vectors begin at multiples of 16 bytes
+//   GIVEN  1: results are multiplied by gradients (reduce/gradients.cuh), which have rows of their own
 //   FINISH  UNIT: x over the root of the mean square; STANDARD: the same of deviations from the mean; DIRECTION: x over the norm
 
-#include "device/reduce/rows_in_registers.cuh"
+#include "device/reduce/gradients.cuh"
 
 using namespace tcu;
 using namespace tcu::reduce;
@@ -70,38 +69,6 @@ struct Beside {
         return BIAS ? plus(x, terms[j]) : x;
     }
 };
-
-#if GIVEN
-#if GIVEN_WIDE
-typedef u32 GivenCode;
-__device__ inline Working of_given(GivenCode code) { return __uint_as_float(code); }
-#else
-typedef Code GivenCode;
-__device__ inline Working of_given(GivenCode code) { return real(code); }
-#endif
-
-// The gradients of a vector's places in a row.
-struct Gradients {
-    GivenCode codes[PER_LOAD];
-
-    __device__ void load(const GivenCode* row, RowIndex offset, RowIndex length) {
-        if constexpr (GIVEN_ALIGNED && !PARTIAL) {
-            constexpr int PER_GRANULE = 16 / sizeof(GivenCode);
-#pragma unroll
-            for (int j = 0; j < PER_LOAD; j += PER_GRANULE) {
-                const uint4 words = load::read_once(row + offset + j);
-                memcpy(codes + j, &words, sizeof words);
-            }
-        } else {
-#pragma unroll
-            for (int j = 0; j < PER_LOAD; ++j)
-                codes[j] = offset + j >= 0 && offset + j < length ? __ldg(row + offset + j) : GivenCode(0);
-        }
-    }
-
-    __device__ Working of(Working x, int j) const { return times(of_given(codes[j]), x); }
-};
-#endif
 
 // The sum of terms of the row's numbers.
 template <int WHICH, int PASS, typename Term>
@@ -180,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid
         const GivenCode* const given = static_cast<const GivenCode*>(p.given) + number * p.given_stride;
         Gradients gradients;
         store_at_places(own, row, out, first, [&](RowIndex offset) { gradients.load(given, offset, length); },
-                        [&](Working x, int j) { return gradients.of(times(deviation.of(x), over), j); });
+                        [&](Working x, int j) { return times(gradients.number(j), times(deviation.of(x), over)); });
 #elif WEIGHT || BIAS
         Beside beside;
         store_at_places(own, row, out, first, [&](RowIndex offset) { beside.load(p, offset); },
