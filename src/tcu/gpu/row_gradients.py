@@ -1,4 +1,4 @@
-"""The kernel of the gradients of softmax, of its logarithm, and of norms of rows, whose sums are those of ``tcu.sum``."""
+"""The kernel of the gradients of softmax and its logarithm, of norms and of variances of rows, whose sums are those of ``tcu.sum``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from tcu.gpu.structs import struct
 from tcu.gpu.sums import ELEMENTS, loop_of
 from tcu.plan import make_plan
 
-__all__ = ["FINISHES", "LONGEST", "row_gradients_recipe"]
+__all__ = ["FINISHES", "LONGEST", "chunk_of", "row_gradients_recipe"]
 
 FINISHES = {
     "share": "SHARE", "log_share": "LOG_SHARE", "unit": "UNIT", "standard": "STANDARD", "direction": "DIRECTION",
+    "variance": "SLOPE", "total": "TOTAL",
 }  # fmt: skip
-"""By that of the operation."""
+"""By that of the operation; a "total" is one of the gradients themselves."""
 _WARP, _TOGETHER = 32, 4
 LONGEST = 1 << 18
 """Numbers of a row: the plan's chunks of 2^13 that a warp's lanes add up."""
@@ -29,16 +30,25 @@ RowGradients = struct("RowGradients", """
     i64 rows, length, chunks;
     i64 kept_stride, given_stride;  // from row to row, in elements
     double eps;
+    double left;  // the numbers of a row less the correction
     const void* weight;
 """)  # fmt: skip
 
 
-def row_gradients_recipe(
-    finish: str, kept: Rows, given: Rows, formats: tuple[Format, Format, Format], eps: float, gpu: Gpu,
-    weighted: bool = False,
-) -> Recipe:  # fmt: skip
-    """What serves as many rows as there are, of up to ``LONGEST`` numbers.
+def chunk_of(length: int, gpu: Gpu) -> int:
+    """Numbers that a block adds up at a time, of rows of this length."""
+    plan = make_plan(length, get_format("binary32"), gpu.unit)
+    return loop_of(plan)[0] * plan.block * _TOGETHER
 
+
+def row_gradients_recipe(
+    finish: str, kept: Rows, given: Rows | None, formats: tuple[Format, Format, Format], eps: float, gpu: Gpu,
+    weighted: bool = False, left: float = 1.0,
+) -> Recipe:  # fmt: skip
+    """What serves as many rows as there are, of up to ``LONGEST`` numbers, or, of "log_share", of a chunk's.
+
+    ``given``: None where there is one number of binary32 for each row, or, of "total", none; ``left``: of a "variance", the
+    numbers of a row less the correction.
     ``formats``: of what was kept, of the gradients that are given and of those that are wanted; of 16 bits there may be one,
     the others are binary32.  ``weighted``: what is given is first multiplied by a line of binary32, which a call gives as its
     room: from a multiple of 16 bytes on, in whole fours.
@@ -49,16 +59,19 @@ def row_gradients_recipe(
     loads, chain = loop_of(plan)
     assert chain == 1, "one MMA after another is no sum of binary32"
     assert set(formats) <= {element, binary32}, "of 16 bits there is one format"
+    assert finish != "log_share" or kept.length <= chunk_of(kept.length, gpu), "a row is kept"
     turn = plan.block * _TOGETHER
     chunks = -(-kept.length // (loads * turn))
     by_warp = kept.length <= turn
     turns = -(-kept.length // (_WARP * _TOGETHER if by_warp else turn))
+    read = [kept] if given is None else [kept, given]
     in_fours = kept.length % _TOGETHER == 0 and all(
-        rows.aligned and (rows.count <= 1 or rows.stride % _TOGETHER == 0) for rows in (kept, given)
+        rows.aligned and (rows.count <= 1 or rows.stride % _TOGETHER == 0) for rows in read
     )
     turns = loads if chunks > 1 else turns
     threads = 4 * _WARP if by_warp else plan.block
-    words = turns * sum(4 if each is binary32 else 2 for each in formats[:2])  # of a thread
+    in_registers = [binary32 if finish == "log_share" else formats[0], *([formats[1]] if given else [])]
+    words = turns * sum(4 if each is binary32 else 2 for each in in_registers)  # of a thread
     # With fewer, some went to memory.
     least = words + (6 * turns + 36 if by_warp else 2 * turns + 34) + _TOGETHER * weighted
     registers = next(each for each in _REGISTERS if each >= least or each == _REGISTERS[-1])
@@ -68,7 +81,9 @@ def row_gradients_recipe(
         "ROW_WARPS": 1 if by_warp else plan.block // _WARP, "TURNS": turns, "CHUNKS": int(chunks > 1),
         "WEIGHT": int(weighted), "IN_FOURS": int(in_fours), "RESIDENT": max(1, 65536 // registers // threads),
     }  # fmt: skip
-    problem = RowGradients(0, 0, 0, kept.count, kept.length, chunks, kept.stride, given.stride, eps, 0)
+    problem = RowGradients(
+        0, 0, 0, kept.count, kept.length, chunks, kept.stride, given.stride if given else 0, eps, left, 0
+    )
     blocks = -(-kept.count // 4) if by_warp else kept.count
     takes = {"kept": X, "given": OTHER, "out": OUT} | ({"weight": ROOM} if weighted else {})
     return Recipe((KernelChoice("row_gradients", macros, blocks, threads, problem, takes),))

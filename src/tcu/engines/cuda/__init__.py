@@ -19,3 +19,4 @@ from tcu.engines.cuda.row_functions import norms_times as norms_times
 from tcu.engines.cuda.row_functions import weighted_norm as weighted_norm
 from tcu.engines.cuda.row_gradients import log_gradient as log_gradient
 from tcu.engines.cuda.row_gradients import row_gradient as row_gradient
+from tcu.engines.cuda.row_gradients import variance_gradient as variance_gradient

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -11,15 +10,15 @@ import numpy as np
 from tcu.engines.cuda.row_functions import address_of, line_beside
 from tcu.engines.cuda.rows import rows_along
 from tcu.engines.cuda.sums import home_of
-from tcu.formats.format import Format
+from tcu.formats.format import Format, get_format
 from tcu.gpu.device import current, find_gpu
 from tcu.gpu.exponentials import log_gradients_recipe
 from tcu.gpu.launch import Launch
-from tcu.gpu.row_gradients import LONGEST, row_gradients_recipe
+from tcu.gpu.row_gradients import LONGEST, chunk_of, row_gradients_recipe
 from tcu.gpu.rows_in_registers import Rows
 from tcu.ops.result import rounding_target
 
-__all__ = ["log_gradient", "row_gradient"]
+__all__ = ["log_gradient", "row_gradient", "variance_gradient"]
 
 
 def log_gradient(finish: str, x: Any, axis: int, factors: Any, given: Any, dtype: Any) -> Any:
@@ -37,8 +36,7 @@ def log_gradient(finish: str, x: Any, axis: int, factors: Any, given: Any, dtype
         own = rows_along(library, x, axis, stream)
         theirs = None if given is None else rows_along(library, given, axis, stream)
         beside = None if theirs is None else (theirs.rows, theirs.element)
-        shape = (*x.shape[:axis], *x.shape[axis + 1 :], x.shape[axis])
-        result, out = library.empty(x, shape, target.dtype, ordinal)
+        result, out = library.empty(x, _rows_last(x, axis), target.dtype, ordinal)
         launch = _logarithms(finish, own.rows, own.element, target, beside, ordinal)
         line = factors.contiguous()
         launch.start(own.address, theirs.address if theirs else 0, out, stream, line.data_ptr())
@@ -54,44 +52,74 @@ def _logarithms(
 
 
 def row_gradient(
-    finish: str,
-    given: Any,
-    kept: Any,
-    made: Callable[[Any], Any],
-    axis: int,
-    eps: float,
-    dtype: Any,
-    weight: Any = None,
+    finish: str, given: Any, kept: Any, axis: int, eps: float, dtype: Any, weight: Any = None
 ) -> Any:
     """Of rows along an axis that is not negative; None where no kernel serves: of binary64, of rows beyond the longest.
 
-    given: the gradients of the results; kept: what a derivative keeps, of which ``made`` makes what the kernel takes, binary32 or
-    itself; dtype: of the gradients that are wanted; weight: None, or numbers by which what is given is first multiplied, in
-    binary32.
+    given: the gradients of the results; kept: results of softmax, else the numbers; dtype: of the gradients that are wanted;
+    weight: None, or numbers by which what is given is first multiplied, in binary32.
     """
     target = rounding_target(dtype)
-    narrow = {rounding_target(each.dtype).name for each in (given, kept)} | {target.name}
-    narrow -= {"binary32"}
-    if not 0 < kept.shape[axis] <= LONGEST or not kept.numel() or len(narrow) > 1 or "binary64" in narrow:
+    if not _serves(kept, axis, given.dtype, dtype):
         return None
-    kept = made(kept)
     library, ordinal = home_of((kept, given))
     with current(ordinal):
+        if finish == "log_share" and kept.shape[axis] > chunk_of(kept.shape[axis], find_gpu(ordinal)):
+            totals = _of_each_row("total", given, axis, None, 1.0, np.float32)
+            fits = given.dtype == kept.dtype or given.dtype.itemsize == 4
+            return log_gradient(finish, kept, axis, totals, given if fits else given.float(), dtype)
         stream = library.current_stream(ordinal)
         own = rows_along(library, kept, axis, stream)
         theirs = rows_along(library, given, axis, stream)
-        shape = (*kept.shape[:axis], *kept.shape[axis + 1 :], kept.shape[axis])
-        result, out = library.empty(kept, shape, target.dtype, ordinal)
+        result, out = library.empty(kept, _rows_last(kept, axis), target.dtype, ordinal)
         line = line_beside(weight, kept.shape[axis], np.float32)
         formats = own.element, theirs.element, target
-        launch = _launch(finish, own.rows, theirs.rows, formats, eps, line is not None, ordinal)
+        launch = _launch(finish, own.rows, theirs.rows, formats, eps, line is not None, 1.0, ordinal)
         launch.start(own.address, theirs.address, out, stream, address_of(line))
         return result.movedim(-1, axis)
 
 
+def variance_gradient(x: Any, axis: int, given: Any, left: float, dtype: Any) -> Any:
+    """given · (x - mean) / left of rows along an axis that is not negative; None where no kernel serves, as above.
+
+    given: a number of binary32 for each row; left: the numbers of a row less the correction.
+    """
+    if not _serves(x, axis, given.dtype, dtype):
+        return None
+    return _of_each_row("variance", x, axis, given, left, rounding_target(dtype).dtype)
+
+
+def _of_each_row(finish: str, x: Any, axis: int, given: Any, left: float, dtype: Any) -> Any:
+    """What one number is given for each row for, if any; or the sums of rows."""
+    library, ordinal = home_of((x,))
+    with current(ordinal):
+        stream = library.current_stream(ordinal)
+        own = rows_along(library, x, axis, stream)
+        shape = _rows_last(x, axis)
+        result, out = library.empty(x, shape[:-1] if finish == "total" else shape, np.dtype(dtype), ordinal)
+        formats = own.element, get_format("binary32"), rounding_target(dtype)
+        launch = _launch(finish, own.rows, None, formats, 0.0, False, left, ordinal)
+        line = None if given is None else given.contiguous()
+        launch.start(own.address, address_of(line), out, stream)
+        return result if finish == "total" else result.movedim(-1, axis)
+
+
+def _serves(kept: Any, axis: int, given: Any, wanted: Any) -> bool:
+    """Whether rows are neither empty nor too long, and formats binary32 and at most one of 16 bits."""
+    names = {rounding_target(each).name for each in (kept.dtype, given, wanted)} - {"binary32"}
+    return (
+        0 < kept.shape[axis] <= LONGEST and bool(kept.numel()) and len(names) <= 1 and "binary64" not in names
+    )
+
+
+def _rows_last(x: Any, axis: int) -> tuple[int, ...]:
+    return (*x.shape[:axis], *x.shape[axis + 1 :], x.shape[axis])
+
+
 @lru_cache(maxsize=1024)
 def _launch(
-    finish: str, kept: Rows, given: Rows, formats: tuple[Format, Format, Format], eps: float, weighted: bool, ordinal: int
+    finish: str, kept: Rows, given: Rows | None, formats: tuple[Format, Format, Format], eps: float, weighted: bool,
+    left: float, ordinal: int,
 ) -> Launch:  # fmt: skip
     gpu = find_gpu(ordinal)
-    return Launch(row_gradients_recipe(finish, kept, given, formats, eps, gpu, weighted), gpu)
+    return Launch(row_gradients_recipe(finish, kept, given, formats, eps, gpu, weighted, left), gpu)

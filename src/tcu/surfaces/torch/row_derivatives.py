@@ -7,7 +7,6 @@ Where nobody watches, as in a usual backward pass, a GPU does all of it in one l
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ import torch
 
 from tcu.engines import load_cuda
 from tcu.surfaces.torch.derivative import (
-    DERIVATIVES,
     Derivative,
     keep,
     keep_axes,
@@ -79,7 +77,7 @@ class OfRows(OfMap):
         found, kept = None, ctx.saved_tensors[0]
         if kept.is_cuda and not in_graph() and not is_watched(gradient, kept):
             found = load_cuda().row_gradient(
-                cls.operation.finish, gradient, kept, partial(cls.for_launch, ctx), ctx.axis % kept.dim(), float(ctx.eps), ctx.dtype
+                cls.operation.finish, gradient, kept, ctx.axis % kept.dim(), float(ctx.eps), ctx.dtype
             )  # fmt: skip
         return (cls.transposed_times(ctx, gradient).to(ctx.dtype) if found is None else found), *ctx.rest
 
@@ -87,11 +85,6 @@ class OfRows(OfMap):
     def transposed_times(cls, ctx: Any, given: Any) -> Any:
         """Of symmetric Jacobians the same."""
         return cls.times(ctx, given)
-
-    @staticmethod
-    def for_launch(ctx: Any, kept: Any) -> Any:
-        """What the kernel takes in place of what was kept."""
-        return kept
 
 
 class OfSoftmax(OfRows):
@@ -110,10 +103,6 @@ class OfLogSoftmax(OfRows):
     def transposed_times(cls, ctx: Any, given: Any) -> Any:
         x, given = cls.wide(ctx, given)
         return given - softmax_along(x, ctx.axis) * sum_along(given, ctx.axis)
-
-    @staticmethod
-    def for_launch(ctx: Any, kept: Any) -> Any:
-        return DERIVATIVES["softmax"].record(kept, ctx.axis, torch.promote_types(kept.dtype, torch.float32))
 
     @classmethod
     def times(cls, ctx: Any, given: Any) -> Any:

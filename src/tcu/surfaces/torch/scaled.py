@@ -182,9 +182,7 @@ def _gradients_at_once(ctx: Any, gradient: Any) -> list[Any] | None:
         return None
     if needs[0]:
         least = float(operation.eps((eps, None), np.float32))
-        of_x = engine.row_gradient(
-            operation.finish, gradient, x, lambda kept: kept, axis, least, x.dtype, weight
-        )
+        of_x = engine.row_gradient(operation.finish, gradient, x, axis, least, x.dtype, weight)
         if of_x is None:
             return None
     if weight is not None and needs[1]:

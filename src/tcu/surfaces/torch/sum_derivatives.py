@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from tcu.engines import load_cuda
 from tcu.ops.options import defaults
 from tcu.surfaces.torch.derivative import (
     DERIVATIVES,
@@ -21,6 +22,7 @@ from tcu.surfaces.torch.derivative import (
     with_axes,
 )
 from tcu.surfaces.torch.elementary import quotient
+from tcu.surfaces.torch.watch import in_graph, is_watched
 
 __all__ = [
     "OfDot",
@@ -179,13 +181,24 @@ class OfMoments(Derivative):
         def mean_of(rows: Any) -> Any:
             return recorded_sum("mean_along", rows, list(ctx.axes), True) if ctx.axes else rows
 
-        return quotient(less_mean(wide, mean_of), max(ctx.n - ctx.correction, 0.0))
+        return quotient(less_mean(wide, mean_of), cls.left(ctx))
 
     @classmethod
     def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
         x, result = ctx.saved_tensors
-        given = with_axes(ctx, cls.share(gradient, result))
-        return times_rounded(given, cls.slope(x, ctx)).to(x.dtype), *ctx.rest
+        found, share = None, cls.share(gradient, result)
+        serves = x.is_cuda and len(ctx.axes) == 1 and share.dtype != torch.float64
+        if serves and not in_graph() and not is_watched(gradient, x):
+            each = share.detach().to(torch.float32)
+            found = load_cuda().variance_gradient(x, ctx.axes[0], each, cls.left(ctx), x.dtype)
+        if found is None:
+            found = times_rounded(with_axes(ctx, share), cls.slope(x, ctx)).to(x.dtype)
+        return found, *ctx.rest
+
+    @staticmethod
+    def left(ctx: Any) -> float:
+        """The numbers of a row less the correction."""
+        return float(max(ctx.n - ctx.correction, 0.0))
 
     @classmethod
     def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:

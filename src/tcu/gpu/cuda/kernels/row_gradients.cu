@@ -1,6 +1,6 @@
-// The gradients of softmax, of its logarithm and of norms of rows: tcu/surfaces/torch/row_derivatives.py says every operation, all
-// of binary32.  Sums along rows are those of tcu.sum of binary32, by its plan: threads have the numbers that the plan's threads
-// load, four neighbours at a time, and add them up in its order.
+// The gradients of softmax, of its logarithm, of norms of rows and of variances: tcu/surfaces/torch/row_derivatives.py and
+// sum_derivatives.py say every operation, all of binary32.  Sums along rows are those of tcu.sum of binary32, by its plan: threads
+// have the numbers that the plan's threads load, four neighbours at a time, and add them up in its order.
 //
 // A row has a warp, or a block of the plan, which keeps it in registers: each number is read once, and each result written once.
 // With CHUNKS it is longer than that, and read again for each sum and for the results; most of it is in the second cache then.
@@ -8,8 +8,10 @@
 // The floor is memory: two numbers read and one written.  Before, PyTorch's operations went over memory 8 to 20 times.
 //
 // Compiled with ELEMENT and RESULT (types/options.cuh), and
-//   FINISH      SHARE: of softmax, where `kept` are its results; LOG_SHARE: of the logarithm, where `kept` is the softmax;
-//               UNIT, STANDARD, DIRECTION: of norms as in norms.cu, where `kept` are the numbers
+//   FINISH      SHARE: of softmax, where `kept` are its results; in what follows they are the numbers:
+//               LOG_SHARE: of the logarithm, of rows of one chunk, the softmax being computed again as exponentials.cu does;
+//               UNIT, STANDARD, DIRECTION: of norms as in norms.cu; SLOPE: of variances, where one number is given for each row;
+//               TOTAL: the sums of the numbers, and no gradients
 //   KEPT_WIDE, GIVEN_WIDE  1: those are of binary32; 0: of ELEMENT
 //   ROW_WARPS   of a row: 1, or those of a block of the plan
 //   TURNS       loads of a thread for a row, or for a chunk of it
@@ -23,6 +25,18 @@
 #include "device/warp/multi_reduce.cuh"
 #include "device/warp/tree.cuh"
 
+// For reduce/rows_in_registers.cuh.
+#define WIDE 0
+#define LANES 32
+#define WARPS ROW_WARPS
+#define CLUSTER 1
+#define LOADS TURNS
+#define PARTIAL 0
+#define CODES 0
+#define PASSES 0
+
+#include "device/reduce/row_exponentials.cuh"
+
 using namespace tcu;
 
 #define SHARE 0
@@ -30,12 +44,15 @@ using namespace tcu;
 #define UNIT 2
 #define STANDARD 3
 #define DIRECTION 4
+#define SLOPE 5
+#define TOTAL 6
 
 #include "generated/row_gradients/RowGradients.inc"
 
 constexpr int TOGETHER = 4;                          // numbers of a load
 constexpr int ROWS = ROW_WARPS == 1 ? 4 : 1;         // of a block
 constexpr int THREADS = WARP * ROW_WARPS * ROWS;
+constexpr bool HAS_GRADIENTS = FINISH != SLOPE && FINISH != TOTAL;  // one for each number
 
 typedef
 #if RESULT == BINARY32
@@ -46,9 +63,9 @@ typedef
         GradientCode;
 
 // Four neighbours as they lie in memory; zeros where the row has none.
-template <bool WIDE>
+template <bool IS_WIDE>
 struct Four {
-    static constexpr bool IS_32 = WIDE || sizeof(Code) == 4;
+    static constexpr bool IS_32 = IS_WIDE || sizeof(Code) == 4;
     u32 words[IS_32 ? 4 : 2];
 
     __device__ void load(const void* row, i64 at, i64 length) {
@@ -116,14 +133,29 @@ struct Weights {
 struct OwnOfBoth {
     Four<KEPT_WIDE> kept[TURNS];
     Four<GIVEN_WIDE> given[TURNS];
+#if FINISH == LOG_SHARE
+    float shares[TURNS * TOGETHER];  // of kept
+#endif
 
     __device__ void load(const RowOfBoth& row, i64 chunk) {
 #pragma unroll
         for (int turn = 0; turn < TURNS; ++turn) {
             const i64 at = RowOfBoth::at(chunk, turn);
             kept[turn].load(row.kept, at, row.length);
-            given[turn].load(row.given, at, row.length);
+            if (HAS_GRADIENTS) given[turn].load(row.given, at, row.length);
         }
+    }
+
+    __device__ float number(int turn, int i) const {
+#if FINISH == LOG_SHARE
+        return shares[turn * TOGETHER + i];
+#else
+        return kept[turn].number(i);
+#endif
+    }
+
+    __device__ float gradient(const Weights& weights, int turn, int i) const {
+        return HAS_GRADIENTS ? weights.of(given[turn].number(i), i) : 0;
     }
 };
 
@@ -144,12 +176,11 @@ __device__ inline double of_a_load(const double (&sums)[TOGETHER]) {
     return plus(plus(sums[0], sums[2]), plus(sums[1], sums[3]));
 }
 
-// The sum of the row's terms by the plan of tcu.sum, rounded to binary32, in all threads of the row.
+// The sum of the row's terms by the plan of tcu.sum, in binary64, in all threads of the row.
 template <typename Term>
-__device__ inline float sum_of_row(OwnOfBoth& own, const RowOfBoth& row, Term term) {
+__device__ inline double wide_sum_of_row(OwnOfBoth& own, const RowOfBoth& row, Term term) {
     const auto number = [&](const Weights& weights, i64 at, int turn, int i) {
-        const float g = weights.of(own.given[turn].number(i), i);
-        return at + i < row.length ? static_cast<double>(term(own.kept[turn].number(i), g)) : 0.0;
+        return at + i < row.length ? static_cast<double>(term(own.number(turn, i), own.gradient(weights, turn, i))) : 0.0;
     };
 #if ROW_WARPS == 1
     constexpr int WIDTH = warp::power_of_two(TURNS);
@@ -163,7 +194,7 @@ __device__ inline float sum_of_row(OwnOfBoth& own, const RowOfBoth& row, Term te
         for (int i = 0; i < TOGETHER; ++i) sums[i] = plus(0.0, number(weights, at, turn, i));
         tiles[turn] = of_a_load(sums);
     }
-    return __double2float_rn(__shfl_sync(ALL, warp::sum_of_tiles<WIDTH, 1>(tiles), 0));
+    return __shfl_sync(ALL, warp::sum_of_tiles<WIDTH, 1>(tiles), 0);
 #else
     __shared__ double of_chunks[WARP];
     every_chunk(own, row, [&](i64 chunk) {
@@ -185,9 +216,44 @@ __device__ inline float sum_of_row(OwnOfBoth& own, const RowOfBoth& row, Term te
         sum = __shfl_sync(ALL, warp::tree<WARP>(lane < row.chunks ? of_chunks[lane] : 0.0), 0);
     }
     __syncthreads();  // all have read it
-    return __double2float_rn(sum);
+    return sum;
 #endif
 }
+
+template <typename Term>
+__device__ inline float sum_of_row(OwnOfBoth& own, const RowOfBoth& row, Term term) {
+    return __double2float_rn(wide_sum_of_row(own, row, term));
+}
+
+#if FINISH == LOG_SHARE
+// Makes a row's numbers their softmax, as exponentials.cu does.
+__device__ inline void share_out(OwnOfBoth& own, const RowOfBoth& row) {
+    const auto every = [&](auto action) {
+#pragma unroll
+        for (int turn = 0; turn < TURNS; ++turn)
+#pragma unroll
+            for (int i = 0; i < TOGETHER; ++i) action(turn, i, RowOfBoth::at(0, turn) + i < row.length);
+    };
+    float most = reduce::lowest();
+    every([&](int turn, int i, bool is_there) {
+        if (is_there) most = reduce::larger(most, own.kept[turn].number(i));
+    });
+    most = reduce::largest_of_row(most);
+    reduce::Terms terms;
+    every([&](int turn, int i, bool is_there) {
+        float& share = own.shares[turn * TOGETHER + i];
+        share = is_there ? reduce::exponential(minus(own.kept[turn].number(i), most)) : 0;
+        terms.add(share);
+    });
+    reduce::WholeSum sum;
+    sum.add(terms);
+    const double total = reduce::total_of_row(sum);
+    const bool usual = most - most == 0;  // neither NaN nor inf
+    const float over = usual ? __double2float_rn(__ddiv_rn(1.0, total)) : reduce::not_a_number();
+#pragma unroll
+    for (float& share : own.shares) share = times(share, over);
+}
+#endif
 
 template <typename Finished>
 __device__ inline void store(OwnOfBoth& own, const RowOfBoth& row, Finished finished) {
@@ -199,7 +265,7 @@ __device__ inline void store(OwnOfBoth& own, const RowOfBoth& row, Finished fini
             float x[TOGETHER];
 #pragma unroll
             for (int i = 0; i < TOGETHER; ++i)
-                x[i] = finished(own.kept[turn].number(i), weights.of(own.given[turn].number(i), i));
+                x[i] = finished(own.number(turn, i), own.gradient(weights, turn, i));
             if (at >= row.length) continue;
             u32 words[sizeof(GradientCode)];
 #if RESULT == BINARY32
@@ -240,8 +306,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     const float total = sum_of_row(own, row, [](float y, float g) { return times(g, y); });
     store(own, row, [&](float y, float g) { return times(y, minus(g, total)); });
 #elif FINISH == LOG_SHARE
+    share_out(own, row);
     const float total = sum_of_row(own, row, [](float, float g) { return g; });
     store(own, row, [&](float share, float g) { return minus(g, times(share, total)); });
+#elif FINISH == SLOPE
+    const float given = static_cast<const float*>(p.given)[number];
+    const double sum = wide_sum_of_row(own, row, [](float x, float) { return x; });
+    const float mean = __double2float_rn(__ddiv_rn(sum, static_cast<double>(p.length)));
+    const float left = __double2float_rn(p.eps);  // numbers less the correction
+    store(own, row, [&](float x, float) { return times(given, __fdiv_rn(minus(x, mean), left)); });
+#elif FINISH == TOTAL
+    const float total = sum_of_row(own, row, [](float x, float) { return x; });
+    if (threadIdx.x % (WARP * ROW_WARPS) == 0) static_cast<float*>(p.out)[number] = total;
 #else
     [[maybe_unused]] const float count = static_cast<float>(p.length);
     const float eps = static_cast<float>(p.eps);
