@@ -7,6 +7,7 @@ its deviations cancel; bits have nothing to do with order, batch, layout and thr
 from __future__ import annotations
 
 import functools
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -237,6 +238,69 @@ def test_gradients(name: str) -> None:
     compiled = torch.compile(lambda x: function(2 * x), backend="eager", fullgraph=True)
     assert torch.equal(compiled(y), function(2 * y))
     torch.library.opcheck(getattr(torch.ops.tcu, name).default, (y, -1, 1e-3))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("eps", [0.0, None, 1e-38, 1.0])
+@names
+def test_gradients_over_the_whole_range(name: str, eps: float | None, dtype: str) -> None:
+    """Right to 8 units of the rounding of the row's largest one, beside PyTorch's formulas in float64 of rows near 1."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    kind, generator = getattr(torch, dtype), torch.Generator().manual_seed(5)
+    decades = range(-37, 38) if dtype == "float32" else range(-300, 301, 10)
+    scales = torch.tensor([10.0**decade for decade in decades], dtype=torch.float64)[:, None]
+    drawn, given = (torch.randn(len(decades), 70, dtype=torch.float64, generator=generator) for _ in range(2))
+    x, given = (scales * drawn).to(kind).requires_grad_(), given.to(kind)
+    found = torch.autograd.grad(getattr(tcu, name)(x, eps=eps), x, given)[0].double()
+
+    usual = {"rms_norm": torch.finfo(kind).eps, "layer_norm": 1e-5, "normalize": 1e-12}[name]
+    near_1 = 2.0 ** -torch.frexp(x.detach().double().abs().amax(1, keepdim=True)).exponent.double()
+    near_1 = near_1 if eps == 0 else near_1.clamp(max=2.0**500)
+    least = (usual if eps is None else eps) * near_1
+    y = (x.detach().double() * near_1).requires_grad_()
+    d = y - y.mean(1, keepdim=True) if name == "layer_norm" else y
+    squares = (d * d).sum(1, keepdim=True)
+    norm = squares.sqrt().maximum(least) if name == "normalize" else (squares / 70 + least * near_1).sqrt()
+    wanted = torch.autograd.grad(d / norm, y, given.double())[0]
+    largest = wanted.abs().amax(1, keepdim=True)
+    there = (largest * near_1 < torch.finfo(kind).max).expand_as(wanted)
+    assert there.double().mean() > 0.9
+    error = (found / near_1 - wanted).abs()
+    bound = (
+        4 * torch.finfo(kind).eps * largest
+        + torch.finfo(kind).smallest_normal * torch.finfo(kind).eps / near_1
+    )
+    assert (error <= bound)[there].all(), (error / bound)[there].max()
+
+
+@pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "normalize"])
+def test_gradients_of_rows_that_are_lifted(name: str) -> None:
+    """They are those of the same rows near 1, times the power of two; of equal numbers eps alone says them."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    function, drawn, given = getattr(tcu, name), torch.randn(4, 33), torch.randn(4, 33)
+
+    def gradient(x: Any, **options: Any) -> Any:
+        x = x.clone().requires_grad_()
+        return torch.autograd.grad(function(x, **options), x, given)[0]
+
+    near_1 = gradient(drawn, eps=0)
+    for exponent in (-110, -60, -40, 38, 60, 100):
+        assert torch.equal(gradient(drawn * 2.0**exponent, eps=0), near_1 * 2.0**-exponent)
+    jvp = torch.func.jvp(lambda x: function(x, eps=0), (drawn * 2.0**60,), (given,))[1]
+    assert torch.equal(jvp, near_1 * 2.0**-60)
+    each = torch.func.vmap(torch.func.grad(lambda x, g: (function(x, eps=0) * g).sum()))(
+        drawn * 2.0**60, given
+    )
+    assert torch.equal(each, near_1 * 2.0**-60)
+    x = torch.full((4, 64), 2.0**100)
+    if name == "layer_norm":
+        given = torch.randn(4, 64)
+        assert gradient(x * math.inf).isnan().all()
+        wanted = (given.double() - given.double().mean(1, keepdim=True)) / 1e-5**0.5
+        torch.testing.assert_close(gradient(x).double(), wanted, rtol=1e-5, atol=1e-4)
+    empty = torch.empty(4, 0, requires_grad=True)
+    function(empty).sum().backward()
+    assert empty.grad.shape == (4, 0)
 
 
 # Weights, biases, residuals.

@@ -8,10 +8,12 @@ No byte outside the result is written, and an error in the kernel's text is seen
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from test_kernels_on_host import HostGpu, Result
 
 import tcu
@@ -19,8 +21,12 @@ from tcu.formats import format_of, get_format
 from tcu.gpu.launch import Launch
 from tcu.gpu.row_gradients import FINISHES, LONGEST, row_gradients_recipe
 from tcu.gpu.rows_in_registers import Rows
+from tcu.ops import LAYER_NORM, NORMALIZE, RMS_NORM
 
 torch = pytest.importorskip("torch")
+
+import tcu.surfaces.torch.run  # noqa: E402 - it needs PyTorch
+from tcu.surfaces.torch.derivative import DERIVATIVES  # noqa: E402
 
 EPS = {"unit": 1e-3, "standard": 1e-5, "direction": 1e-2}
 OF_A_NUMBER = "variance", "total"
@@ -41,32 +47,21 @@ def tensor(x: Any) -> Any:
     return torch.from_numpy(x.astype(np.float32)).to(getattr(torch, x.dtype.name))
 
 
-def by_torch(finish: str, kept: Any, given: Any, wanted: Any, weight: Any = 1) -> Any:
-    """By the derivatives' own formulas, operation by operation, as row_derivatives.py and scaled.py have them."""
+def by_torch(finish: str, kept: Any, given: Any, wanted: Any, eps: float, weight: Any = 1) -> Any:
+    """By the derivatives' own formulas: of softmax operation by operation, of norms as the CPU has them."""
     y, g = tensor(kept).float(), tensor(given).float() * weight
-    n = y.shape[1]
 
     def total(x: Any) -> Any:
         return tcu.sum(x, axis=1, keepdims=True)
-
-    def mean(x: Any) -> Any:
-        return total(x) / torch.full((), float(n))
 
     if finish == "share":
         found = y * (g - total(g * y))
     elif finish == "log_share":
         found = g - tcu.softmax(y, -1) * total(g)
-    elif finish == "direction":
-        norm = torch.from_numpy(np.sqrt(total(y.square()).numpy()))
-        over = 1 / norm.clamp(min=EPS[finish])
-        direction = y * over
-        found = over * (g - direction * (total(g * direction) * (norm > EPS[finish])))
     else:
-        if finish == "standard":
-            y, g = y - mean(y), g - mean(g)
-        over = 1 / torch.from_numpy(np.sqrt((mean(y.square()) + EPS[finish]).numpy()))
-        normed = y * over
-        found = over * (g - normed * mean(g * normed))
+        (operation,) = (each for each in (RMS_NORM, LAYER_NORM, NORMALIZE) if each.finish == finish)
+        context = SimpleNamespace(saved_tensors=(y,), axis=1, eps=eps)
+        found = DERIVATIVES[operation.name].times(context, g)
     return found.to(getattr(torch, np.dtype(wanted).name))
 
 
@@ -88,16 +83,31 @@ def numbers(shape: tuple[int, int], fmt: str, seed: int) -> Any:
         return x.astype(get_format(fmt).dtype)
 
 
-def check(host: HostGpu, finish: str, formats: tuple[str, str, str], shape: tuple[int, int], gap: int = 0, shift: int = 0, weighted: bool = False) -> None:  # fmt: skip
-    kept, given = (numbers(shape, fmt, seed) for seed, fmt in enumerate(formats[:2]))
+def small_and_large(shape: tuple[int, int], fmt: str) -> NDArray[Any]:
+    """Rows of every magnitude, of equal numbers, of tiny ones beside one that is not, of large ones whose deviations are small."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal(shape)
+    x[:-5] *= np.resize([1e-44, 1e-39, 1e-30, 2e-8, 1e-7, 1e12, 3e12, 1e19, 1e30, 1e38], len(x) - 5)[:, None]
+    x[-5:-3] = [[1e30], [1e15]]
+    x[-3] *= 1e-42
+    x[-3, 0] = 1e30
+    x[-2] = 1e36 * (1 + 2.0**-20 * x[-2])
+    x[-1], x[-1, -1] = 0, 1e-44
+    with np.errstate(over="ignore"):
+        return x.astype(get_format(fmt).dtype)
+
+
+def check(host: HostGpu, finish: str, formats: tuple[str, str, str], shape: tuple[int, int], gap: int = 0, shift: int = 0, weighted: bool = False, kept: Any = None, eps: float | None = None) -> None:  # fmt: skip
+    drawn, given = (numbers(shape, fmt, seed) for seed, fmt in enumerate(formats[:2]))
+    kept = drawn if kept is None else kept
     (x, of_x), (g, of_g) = placed(kept, gap, shift), placed(given, 0, 0)
     target = get_format(formats[2]).dtype
     result = Result(kept.size, target, 0)
-    eps = EPS.get(finish, 0.0)
+    eps = EPS.get(finish, 0.0) if eps is None else eps
     line = np.zeros(shape[1] + 8, np.float32)
     line = line[-line.ctypes.data % 16 // 4 :]
     line[: shape[1]] = np.random.default_rng(5).standard_normal(shape[1])
-    wanted = by_torch(finish, kept, given, target, torch.from_numpy(line[: shape[1]]) if weighted else 1)
+    wanted = by_torch(finish, kept, given, target, eps, torch.from_numpy(line[: shape[1]]) if weighted else 1)
     found_formats = tuple(format_of(dtype) for dtype in (kept.dtype, given.dtype, target))
     recipe = row_gradients_recipe(finish, of_x, of_g, found_formats, eps, host.gpu, weighted)  # type: ignore[arg-type]
     place = line.ctypes.data if weighted else 0
@@ -190,6 +200,20 @@ def assert_same(found: Any, wanted: Any, case: Any) -> None:
     assert bool((same & signs).all()), (case, int((~(same & signs)).sum()))
 
 
+@pytest.mark.some(5)
+@pytest.mark.slow(1)
+@pytest.mark.parametrize("finish", EPS)
+@pytest.mark.parametrize("formats", FORMATS[1:], ids="-".join)
+@pytest.mark.parametrize("length", [3, 130, 1028, 17_001])
+def test_gradients_of_norms_of_small_and_large_rows(
+    host: HostGpu, finish: str, formats: Any, length: int
+) -> None:
+    """Rows that are multiplied by powers of two before; of a warp, of a block, and of several chunks."""
+    kept = small_and_large((15, length), formats[0])
+    for eps in (0.0, EPS[finish], 1e-38, 1.0):
+        check(host, finish, formats, (15, length), kept=kept, eps=eps)
+
+
 def test_the_longest_rows(host: HostGpu) -> None:
     check(host, "share", FORMATS[-1], (1, LONGEST))
 
@@ -201,12 +225,26 @@ def test_the_longest_rows(host: HostGpu) -> None:
         {"plus(sums[1], sums[3]));": "plus(sums[1], sums[2]));"},
         {"at + i < row.length ? static_cast": "at + i <= row.length ? static_cast"},
         {"times(g, numbers[i])": "times(g, numbers[i / 2])"},
+        {"HIGHEST) - exponent": "HIGHEST) - min(max(exponent, LOWEST), HIGHEST)"},
+        {"-117 - __clz(largest)": "0"},
+        {"squares != 0 ? lift : 1": "true ? lift : 1"},
+        {"times(back, gradient)": "gradient"},
     ],
-    ids=["sign", "load", "length", "weight"],
+    ids=["sign", "load", "length", "weight", "lift", "subnormal", "equal numbers", "gradient's lift"],
 )  # fmt: skip
 def test_an_error_in_the_text_is_seen(host: HostGpu, change: dict[str, str]) -> None:
     host.changes["row_gradients.cu"] = change
     text = next(iter(change))
-    finish = "standard" if "length" in text or "numbers" in text else "share"
+    lifted = any(each in text for each in ("HIGHEST", "__clz", "squares", "back"))
+    finish = "standard" if "length" in text or "numbers" in text or lifted else "share"
+    kept = small_and_large((15, 515), "binary32") if lifted else None
     with pytest.raises(AssertionError):
-        check(host, finish, FORMATS[-1], (9, 515), weighted="numbers" in text)
+        check(
+            host,
+            finish,
+            FORMATS[-1],
+            (15, 515),
+            weighted="numbers" in text,
+            kept=kept,
+            eps=0.0 if "__clz" in text else None,
+        )

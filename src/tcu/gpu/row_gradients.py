@@ -6,9 +6,10 @@ from tcu.formats.format import Format, get_format
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import OTHER, OUT, ROOM, KernelChoice, Recipe, X
 from tcu.gpu.rows_in_registers import Rows
-from tcu.gpu.structs import struct
+from tcu.gpu.structs import constants, struct
 from tcu.gpu.sums import ELEMENTS, loop_of
 from tcu.plan import make_plan
+from tcu.plan.row_lifts import BETWEEN, most_lift
 
 __all__ = ["FINISHES", "LONGEST", "chunk_of", "row_gradients_recipe"]
 
@@ -29,10 +30,12 @@ RowGradients = struct("RowGradients", """
     void* out;
     i64 rows, length, chunks;
     i64 kept_stride, given_stride;  // from row to row, in elements
-    double eps;
+    double eps, most_lift;
     double left;  // the numbers of a row less the correction
     const void* weight;
 """)  # fmt: skip
+ROW_LIFTS = constants(LOWEST=BETWEEN[0], HIGHEST=BETWEEN[1])
+"""As in :mod:`tcu.plan.row_lifts`."""
 
 
 def chunk_of(length: int, gpu: Gpu) -> int:
@@ -81,9 +84,11 @@ def row_gradients_recipe(
         "ROW_WARPS": 1 if by_warp else plan.block // _WARP, "TURNS": turns, "CHUNKS": int(chunks > 1),
         "WEIGHT": int(weighted), "IN_FOURS": int(in_fours), "RESIDENT": max(1, 65536 // registers // threads),
     }  # fmt: skip
+    most = most_lift(eps, finish == "direction")
     problem = RowGradients(
-        0, 0, 0, kept.count, kept.length, chunks, kept.stride, given.stride if given else 0, eps, left, 0
-    )
+        rows=kept.count, length=kept.length, chunks=chunks, kept_stride=kept.stride,
+        given_stride=given.stride if given else 0, eps=eps, most_lift=most, left=left,
+    )  # fmt: skip
     blocks = -(-kept.count // 4) if by_warp else kept.count
     takes = {"kept": X, "given": OTHER, "out": OUT} | ({"weight": ROOM} if weighted else {})
     return Recipe((KernelChoice("row_gradients", macros, blocks, threads, problem, takes),))

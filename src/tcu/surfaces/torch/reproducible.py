@@ -32,7 +32,7 @@ _EXACT = frozenset((
     "_conj_physical", "any", "arange", "argmax", "argmin", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "bool", "cat",
     "ceil", "clamp", "clamp_", "clamp_min", "clone", "constant_pad_nd", "contiguous", "copy", "copy_", "detach", "diff",
     "div", "div_", "dropout", "embedding", "empty", "empty_like", "empty_strided", "eq", "equal", "eye", "fill",
-    "fill_", "flip", "floor", "floor_divide", "full", "full_like", "gather", "ge", "gt", "index", "index_select",
+    "fill_", "flip", "floor", "floor_divide", "frexp", "full", "full_like", "gather", "ge", "gt", "index", "index_select",
     "isfinite", "isinf", "isnan", "item", "le", "lift_fresh", "linspace", "logical_and", "logical_not", "logical_or",
     "lt", "masked_fill", "masked_fill_", "masked_select", "max", "maximum", "min", "minimum", "mul", "mul_",
     "nan_to_num", "narrow", "ne", "neg", "neg_", "new_empty", "new_full", "new_ones", "new_zeros", "nll_loss_backward",

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from tcu.engines import load_cuda
+from tcu.plan.row_lifts import BETWEEN, BETWEEN64, most_lift
 from tcu.surfaces.torch.derivative import (
     Derivative,
     keep,
@@ -124,18 +125,40 @@ class OfRowNorm(OfRows):
 
     @classmethod
     def times(cls, ctx: Any, given: Any) -> Any:
+        """Of rows that are multiplied by powers of two, and so are their gradients: no square leaves the format."""
         (x, given), axis = cls.wide(ctx, given), ctx.axis
-        n = x.shape[axis]
-        if cls.operation.finish == "direction":
-            norm = square_root(sum_along(x.square(), axis))
-            over = 1 / norm.clamp(min=ctx.eps)
-            y = x * over
-            return over * (given - y * (sum_along(given * y, axis) * (norm > ctx.eps)))
+        n, is_direction = x.shape[axis], cls.operation.finish == "direction"
+        if not n:
+            return given
+        lift = _lifts(x, axis, most_lift(ctx.eps, is_direction))
+        x = x * lift
         if cls.operation.finish == "standard":
             x, given = (less_mean(each, lambda x: quotient(sum_along(x, axis), n)) for each in (x, given))
-        over = 1 / square_root(quotient(sum_along(x.square(), axis), n) + ctx.eps)
+        squares = sum_along(x.square(), axis)
+        # Equal numbers, whose lifted eps might underflow.
+        lift = lift.masked_fill(squares == 0, 1)
+        wide = lift.double()
+        if is_direction:
+            eps = (ctx.eps * wide).to(x.dtype)
+            norm = square_root(squares)
+            over = 1 / norm.clamp(min=eps)
+            y = x * over
+            return lift * (over * (given - y * (sum_along(given * y, axis) * (norm > eps))))
+        eps = (ctx.eps * wide * wide).to(x.dtype)
+        over = 1 / square_root(quotient(squares, n) + eps)
         y = x * over
-        return over * (given - y * quotient(sum_along(given * y, axis), n))
+        return lift * (over * (given - y * quotient(sum_along(given * y, axis), n)))
+
+
+def _lifts(x: Any, axis: int, most: float) -> Any:
+    """What rows are multiplied by, as :mod:`tcu.plan.row_lifts` says, up to ``most``; 1 where they are not finite."""
+    least, greatest = (2.0 ** (each - 1) for each in (BETWEEN64 if x.dtype == torch.float64 else BETWEEN))
+    largest = x.detach().abs().amax(axis, keepdim=True)
+    usual = largest.isfinite() & (largest > 0)
+    below = largest / (2 * torch.frexp(largest).mantissa)  # a power of two
+    return (
+        (below.clamp(least, greatest) / below).clamp(max=min(most, torch.finfo(x.dtype).max)).where(usual, 1)
+    )
 
 
 class OfLogSumExp(Derivative):

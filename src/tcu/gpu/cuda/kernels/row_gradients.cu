@@ -5,6 +5,8 @@
 // A row has a warp, or a block of the plan, which keeps it in registers: each number is read once, and each result written once.
 // With CHUNKS it is longer than that, and read again for each sum and for the results; most of it is in the second cache then.
 //
+// The few rows of norms whose squares might leave the format are multiplied by a power of two first (tcu/plan/row_lifts.py).
+//
 // The floor is memory: two numbers read and one written.  Before, PyTorch's operations went over memory 8 to 20 times.
 //
 // Compiled with ELEMENT and RESULT (types/options.cuh), and
@@ -48,6 +50,7 @@ using namespace tcu;
 #define TOTAL 6
 
 #include "generated/row_gradients/RowGradients.inc"
+#include "generated/row_gradients/ROW_LIFTS.inc"
 
 constexpr int TOGETHER = 4;                          // numbers of a load
 constexpr int ROWS = ROW_WARPS == 1 ? 4 : 1;         // of a block
@@ -255,6 +258,14 @@ __device__ inline void share_out(OwnOfBoth& own, const RowOfBoth& row) {
 }
 #endif
 
+// What a row is multiplied by, from the code of its largest number (tcu/plan/row_lifts.py); 1 if that is not finite.
+__device__ inline float lift_of(int largest, float most) {
+    if (largest == 0 || largest >= 0x7f800000) return 1;
+    const int exponent = largest >> 23 ? (largest >> 23) - 126 : -117 - __clz(largest);
+    const int shift = min(max(exponent, LOWEST), HIGHEST) - exponent;
+    return fminf(__int_as_float((shift + 127) << 23), most);
+}
+
 template <typename Finished>
 __device__ inline void store(OwnOfBoth& own, const RowOfBoth& row, Finished finished) {
     every_chunk(own, row, [&](i64 chunk) {
@@ -292,6 +303,50 @@ __device__ inline void store(OwnOfBoth& own, const RowOfBoth& row, Finished fini
     });
 }
 
+#if FINISH == UNIT || FINISH == STANDARD || FINISH == DIRECTION
+// The sum of the row's numbers where they are centred, else of their squares.
+template <typename Lifted>
+__device__ inline float first_sum(OwnOfBoth& own, const RowOfBoth& row, Lifted lifted) {
+    return sum_of_row(own, row, [&](float x, float) { return FINISH == STANDARD ? lifted(x) : times(lifted(x), lifted(x)); });
+}
+
+// Stores the gradients of a row whose numbers are multiplied by `lift`; `first`: the first sum, of a row that is not.  In one text
+// for both, registers of rows of 1000 numbers of binary32 went to memory.
+template <bool LIFTED>
+__device__ inline void store_of_norm(OwnOfBoth& own, const RowOfBoth& row, const RowGradients& p, float first, float lift) {
+    [[maybe_unused]] const float count = static_cast<float>(p.length);
+    const auto lifted = [&](float x) { return LIFTED ? times(x, lift) : x; };
+    const auto centred = [](float x, float mean) { return FINISH == STANDARD ? minus(x, mean) : x; };
+    if (LIFTED) first = first_sum(own, row, lifted);
+    float mean_of_x = 0, mean_of_g = 0, squares = first;
+#if FINISH == STANDARD
+    mean_of_x = __fdiv_rn(first, count);
+    mean_of_g = __fdiv_rn(sum_of_row(own, row, [](float, float g) { return g; }), count);
+#endif
+    const auto deviation = [&](float x) { return centred(lifted(x), mean_of_x); };
+#if FINISH == STANDARD
+    squares = sum_of_row(own, row, [&](float x, float) {
+        const float d = deviation(x);
+        return times(d, d);
+    });
+#endif
+    const float back = LIFTED && squares != 0 ? lift : 1;  // 1 of equal numbers, whose lifted eps might underflow
+    const double eps_lifted = __dmul_rn(p.eps, back);
+    const float eps = __double2float_rn(FINISH == DIRECTION ? eps_lifted : __dmul_rn(eps_lifted, back));
+    const float root = __fsqrt_rn(FINISH == DIRECTION ? squares : plus(__fdiv_rn(squares, count), eps));
+    const float factor = __fdiv_rn(1.0f, FINISH == DIRECTION && root < eps ? eps : root);
+    float along = sum_of_row(own, row, [&](float x, float g) {
+        return times(centred(g, mean_of_g), times(deviation(x), factor));
+    });
+    along = FINISH == DIRECTION ? times(along, root > eps ? 1.0f : 0.0f) : __fdiv_rn(along, count);
+    store(own, row, [&](float x, float g) {
+        const float y = times(deviation(x), factor);
+        const float gradient = times(factor, minus(centred(g, mean_of_g), times(y, along)));
+        return LIFTED ? times(back, gradient) : gradient;
+    });
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS)) row_gradients(const __grid_constant__ RowGradients p) {
     const i64 number = static_cast<i64>(blockIdx.x) * ROWS + (ROWS > 1 ? threadIdx.x / WARP : 0);
     if (number >= p.rows) return;
@@ -313,33 +368,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     const float given = static_cast<const float*>(p.given)[number];
     const double sum = wide_sum_of_row(own, row, [](float x, float) { return x; });
     const float mean = __double2float_rn(__ddiv_rn(sum, static_cast<double>(p.length)));
-    const float left = __double2float_rn(p.eps);  // numbers less the correction
+    const float left = __double2float_rn(p.left);
     store(own, row, [&](float x, float) { return times(given, __fdiv_rn(minus(x, mean), left)); });
 #elif FINISH == TOTAL
     const float total = sum_of_row(own, row, [](float x, float) { return x; });
     if (threadIdx.x % (WARP * ROW_WARPS) == 0) static_cast<float*>(p.out)[number] = total;
 #else
-    [[maybe_unused]] const float count = static_cast<float>(p.length);
-    const float eps = static_cast<float>(p.eps);
-    float mean_of_x = 0, mean_of_g = 0;
-#if FINISH == STANDARD
-    mean_of_x = __fdiv_rn(sum_of_row(own, row, [](float x, float) { return x; }), count);
-    mean_of_g = __fdiv_rn(sum_of_row(own, row, [](float, float g) { return g; }), count);
-#endif
-    const auto centred = [](float x, float mean) { return FINISH == STANDARD ? minus(x, mean) : x; };
-    const float squares = sum_of_row(own, row, [&](float x, float) {
-        const float d = centred(x, mean_of_x);
-        return times(d, d);
+    float largest = 0;
+    const float first = first_sum(own, row, [&](float x) {
+        largest = reduce::larger(largest, fabsf(x));
+        return x;
     });
-    const float root = __fsqrt_rn(FINISH == DIRECTION ? squares : plus(__fdiv_rn(squares, count), eps));
-    const float factor = __fdiv_rn(1.0f, FINISH == DIRECTION && root < eps ? eps : root);
-    float along = sum_of_row(own, row, [&](float x, float g) {
-        return times(centred(g, mean_of_g), times(centred(x, mean_of_x), factor));
-    });
-    along = FINISH == DIRECTION ? times(along, root > eps ? 1.0f : 0.0f) : __fdiv_rn(along, count);
-    store(own, row, [&](float x, float g) {
-        const float y = times(centred(x, mean_of_x), factor);
-        return times(factor, minus(centred(g, mean_of_g), times(y, along)));
-    });
+    // All numbers of binary16 are between the ends.
+    const bool is_narrow = ELEMENT == BINARY16 && !KEPT_WIDE;
+    const float lift = is_narrow ? 1 : lift_of(__float_as_int(reduce::largest_of_row(largest)), __double2float_rn(p.most_lift));
+    if (lift == 1)
+        store_of_norm<false>(own, row, p, first, 1);
+    else
+        store_of_norm<true>(own, row, p, first, lift);
 #endif
 }
