@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) exponentials(const
     if (is_there) factor = static_cast<const Working*>(p.factors)[number];
     if (FINISH == OF_LOG && most == lowest()) of_row = 0;
 #endif
-    const auto share = [&](Working x) { return times(KEPT ? x : exponential(minus(x, most)), of_row); };
+    [[maybe_unused]] const auto share = [&](Working x) { return times(KEPT ? x : exponential(minus(x, most)), of_row); };
     every_step<2>(row, [&](RowIndex first) {
         if (PASSES) own.load(row, first, LOWEST_CODE);
 #if FINISH == SHARE
