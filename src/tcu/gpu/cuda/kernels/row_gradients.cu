@@ -22,7 +22,7 @@
 //   IN_FOURS     1: four neighbours are loaded and stored at once
 
 #include "device/finish/sixteen_bits.cuh"
-#include "device/load/array.cuh"
+#include "device/load/fours.cuh"
 #include "device/types/ieee.cuh"
 #include "device/warp/multi_reduce.cuh"
 #include "device/warp/tree.cuh"
@@ -65,37 +65,27 @@ typedef
 #endif
         GradientCode;
 
-// Four neighbours as they lie in memory; zeros where the row has none.
+template <bool IS_32>
+struct BitsOf {
+    typedef u16 Bits;
+};
+template <>
+struct BitsOf<true> {
+    typedef u32 Bits;
+};
+
+// Four neighbours as they lie in memory; whatever where the row has none.
 template <bool IS_WIDE>
 struct Four {
     static constexpr bool IS_32 = IS_WIDE || sizeof(Code) == 4;
-    u32 words[IS_32 ? 4 : 2];
+    typedef typename BitsOf<IS_32>::Bits Bits;
+    u32 words[sizeof(Bits)] = {};
 
+    // Called by all lanes of a warp.
     __device__ void load(const void* row, i64 at, i64 length) {
-#pragma unroll
-        for (u32& word : words) word = 0;
-        if (at >= length) return;
-        if constexpr (IS_32) {
-            const u32* const from = static_cast<const u32*>(row) + at;
-            if constexpr (IN_FOURS) {
-                const uint4 v = load::read_once(from);
-                words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
-            } else {
-#pragma unroll
-                for (int i = 0; i < TOGETHER; ++i)
-                    if (at + i < length) words[i] = __ldg(from + i);
-            }
-        } else {
-            const u16* const from = static_cast<const u16*>(row) + at;
-            if constexpr (IN_FOURS) {
-                const uint2 v = __ldg(reinterpret_cast<const uint2*>(from));
-                words[0] = v.x, words[1] = v.y;
-            } else {
-#pragma unroll
-                for (int i = 0; i < TOGETHER; ++i)
-                    if (at + i < length) words[i / 2] |= static_cast<u32>(__ldg(from + i)) << 16 * (i % 2);
-            }
-        }
+        const Bits* const numbers = static_cast<const Bits*>(row);
+        if constexpr (!IN_FOURS) load::read_fours(numbers, at, length, words);
+        else if (at < length) load::read_granule(numbers + at, words);
     }
 
     __device__ float number(int i) const {
@@ -231,23 +221,23 @@ __device__ inline float sum_of_row(OwnOfBoth& own, const RowOfBoth& row, Term te
 #if FINISH == LOG_SHARE
 // Makes a row's numbers their softmax, as exponentials.cu does.
 __device__ inline void share_out(OwnOfBoth& own, const RowOfBoth& row) {
-    const auto every = [&](auto action) {
-#pragma unroll
-        for (int turn = 0; turn < TURNS; ++turn)
-#pragma unroll
-            for (int i = 0; i < TOGETHER; ++i) action(turn, i, RowOfBoth::at(0, turn) + i < row.length);
-    };
+    const auto is_there = [&](int turn, int i) { return RowOfBoth::at(0, turn) + i < row.length; };
     float most = reduce::lowest();
-    every([&](int turn, int i, bool is_there) {
-        if (is_there) most = reduce::larger(most, own.kept[turn].number(i));
-    });
+#pragma unroll
+    for (int turn = 0; turn < TURNS; ++turn)
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i)
+            if (is_there(turn, i)) most = reduce::larger(most, own.kept[turn].number(i));
     most = reduce::largest_of_row(most);
     reduce::Terms terms;
-    every([&](int turn, int i, bool is_there) {
-        float& share = own.shares[turn * TOGETHER + i];
-        share = is_there ? reduce::exponential(minus(own.kept[turn].number(i), most)) : 0;
-        terms.add(share);
-    });
+#pragma unroll
+    for (int turn = 0; turn < TURNS; ++turn)
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i) {
+            const float e = is_there(turn, i) ? reduce::exponential(minus(own.kept[turn].number(i), most)) : 0;
+            own.shares[turn * TOGETHER + i] = e;
+            terms.add(e);
+        }
     reduce::WholeSum sum;
     sum.add(terms);
     const double total = reduce::total_of_row(sum);
@@ -277,28 +267,16 @@ __device__ inline void store(OwnOfBoth& own, const RowOfBoth& row, Finished fini
 #pragma unroll
             for (int i = 0; i < TOGETHER; ++i)
                 x[i] = finished(own.number(turn, i), own.gradient(weights, turn, i));
-            if (at >= row.length) continue;
             u32 words[sizeof(GradientCode)];
 #if RESULT == BINARY32
 #pragma unroll
             for (int i = 0; i < TOGETHER; ++i) words[i] = x[i] != x[i] ? 0x7fffffff : __float_as_uint(x[i]);
-            if constexpr (IN_FOURS) {
-                *reinterpret_cast<uint4*>(row.out + at) = make_uint4(words[0], words[1], words[2], words[3]);
-                continue;
-            }
 #else
             words[0] = finish::rounded_pair(x[0], x[1]);
             words[1] = finish::rounded_pair(x[2], x[3]);
-            if constexpr (IN_FOURS) {
-                *reinterpret_cast<uint2*>(row.out + at) = uint2{words[0], words[1]};
-                continue;
-            }
 #endif
-            constexpr int PER_WORD = 4 / sizeof(GradientCode);
-#pragma unroll
-            for (int i = 0; i < TOGETHER; ++i)
-                if (at + i < row.length)
-                    row.out[at + i] = static_cast<GradientCode>(words[i / PER_WORD] >> 16 * (i % PER_WORD));
+            if constexpr (!IN_FOURS) load::write_fours(row.out, at, row.length, words);
+            else if (at < row.length) load::write_granule(row.out + at, words);
         }
     });
 }
