@@ -323,6 +323,18 @@ def test_an_exported_program_has_the_same_bits() -> None:
     same(torch.export.export(Module(), (x,)).module()(x), Module()(x))
 
 
+@pytest.mark.parametrize("name", [*ONE, *SEVERAL, "dct", "idct", "dst", "idst", "convolve", "correlate"])
+def test_vmap_of_an_empty_batch_is_an_empty_batch(name: str) -> None:
+    real = name in OF_REAL or name[-3:] in ("dct", "dst")
+    for dtype in (torch.float32, torch.complex64)[: 1 if real else 2]:
+        shape = (3, 4) if name in SEVERAL else (4,)
+        given = [drawn((2, *shape), dtype)] * (2 if name in ("convolve", "correlate") else 1)
+        function, empty = torch.vmap(getattr(fft, name)), [each[:0] for each in given]
+        assert function(*empty).shape == (0, *function(*given).shape[1:])
+        slopes = torch.vmap(torch.func.grad(lambda *x: getattr(fft, name)(*x).abs().sum()))(*empty)
+        assert (slopes.shape, slopes.dtype) == ((0, *shape), dtype)
+
+
 def test_vmap_is_a_batch() -> None:
     x, z = drawn((3, 10), torch.float32), drawn((2, 3, 10), torch.complex64)
     same(torch.func.vmap(fft.rfft, in_dims=1)(x), fft.rfft(x.T))

@@ -5,6 +5,7 @@ be.  None of it needs a GPU.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -303,6 +304,19 @@ def test_empty_batches_under_vmap() -> None:
     assert torch.vmap(lambda z: tcu.segment_matmul(z, weights, [0, 3]))(x).shape == (0, 3, 5)
     assert torch.vmap(lambda z: tcu.index_sum(z, torch.tensor([0, 1, 0]), 4))(x).shape == (0, 4, 2)
     assert torch.vmap(lambda z, w: tcu.rms_norm(z, weight=w))(x, torch.zeros(0, 2)).shape == (0, 3, 2)
+
+
+@pytest.mark.parametrize("where", [(0, 0), (0, None), (None, 0)])
+def test_losses_of_empty_batches_under_vmap(where: tuple[int | None, int | None]) -> None:
+    x, classes = torch.zeros(3, 5), torch.zeros(3, dtype=torch.int64)
+    given = [
+        each if at is None else each.expand(0, *each.shape)
+        for each, at in zip((x, classes), where, strict=True)
+    ]
+    for reduction, shape in (("mean", (0,)), ("sum", (0,)), ("none", (0, 3))):
+        function = functools.partial(tcu.cross_entropy, reduction=reduction)
+        assert torch.vmap(function, where)(*given).shape == shape
+    assert torch.vmap(torch.func.grad(tcu.cross_entropy), where)(*given).shape == (0, 3, 5)
 
 
 def test_a_bias_of_one_number_beside_vectors_has_a_derivative_forward() -> None:

@@ -12,7 +12,7 @@ from tcu.algorithms.dft_levels import ComplexDft
 from tcu.algorithms.fourier import bluestein_length, chirp, fourier_matrix, levels, twiddle_shift
 from tcu.formats import format_of, get_format
 from tcu.machine import Machine
-from tcu.plan.bounds import chain_errors
+from tcu.plan.mma_losses import chain_errors
 from tcu.units import AlignedSum, ExactInteger, Instruction
 
 __all__ = ["dft_error_bound"]

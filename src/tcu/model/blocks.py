@@ -13,7 +13,8 @@ from tcu.formats.array import decode_array
 from tcu.formats.format import Format, get_format
 from tcu.formats.scalar import ROUNDINGS
 from tcu.model import compiled
-from tcu.units.arithmetic import AlignedSum, ExactBlock, FlushedTree, GroupedSum, Instruction, LateSum
+from tcu.units.arithmetic import AlignedSum, ExactBlock, FlushedTree, GroupedSum, LateSum
+from tcu.units.instruction import Instruction
 
 __all__ = ["block_products", "is_block_sum"]
 

@@ -18,7 +18,8 @@ from tcu.formats.format import Format, get_format
 from tcu.formats.scalar import Number, Overflow, Rounding, decode, encode, round_shift
 from tcu.model.ieee import in_units, multiply, special_sum
 from tcu.model.steps import dot_steps
-from tcu.units.arithmetic import AlignedSum, ExactInteger, FusedChain, GroupedSum, Instruction
+from tcu.units.arithmetic import AlignedSum, ExactInteger, FusedChain, GroupedSum
+from tcu.units.instruction import Instruction
 
 __all__ = [
     "BlockSum",

@@ -20,7 +20,7 @@ from tcu.model.tree import evaluate_tree
 from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step, granularity, tile_order
 from tcu.plan.tree import TreeRegions, TreeStep
 from tcu.plan.trim import trimmed
-from tcu.units.arithmetic import Unit
+from tcu.units.instruction import Unit
 from tcu.units.lookup import find_instruction
 
 __all__ = [

@@ -17,7 +17,8 @@ from tcu.model import compiled, threads
 from tcu.model.batches import flatten, up
 from tcu.model.blocks import Scales, block_products, is_block_sum
 from tcu.model.narrow import is_narrow, kept_and_floor, multiply_narrow
-from tcu.units.arithmetic import AlignedSum, ExactInteger, FusedChain, Instruction, Unit
+from tcu.units.arithmetic import AlignedSum, ExactInteger, FusedChain
+from tcu.units.instruction import Instruction, Unit
 from tcu.units.lookup import find_instruction
 from tcu.units.shapes import product_shape
 

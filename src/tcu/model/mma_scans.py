@@ -12,7 +12,7 @@ from tcu.formats.format import get_format
 from tcu.model import threads
 from tcu.model.mma import multiply_accumulate
 from tcu.plan.mma_scan import WIDTH, MmaScanPlan, Product, TileStep
-from tcu.units.arithmetic import Instruction, Unit
+from tcu.units.instruction import Instruction, Unit
 from tcu.units.lookup import find_instruction
 
 __all__ = ["prefixes"]

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from tcu.formats.format import Format, get_format
 from tcu.model import compiled, threads
 from tcu.model.batches import flatten, up
-from tcu.units.arithmetic import AlignedSum, Instruction
+from tcu.units.arithmetic import AlignedSum
+from tcu.units.instruction import Instruction
 
 __all__ = ["is_narrow", "kept_and_floor", "multiply_narrow"]
 

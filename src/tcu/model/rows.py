@@ -17,7 +17,7 @@ from tcu.model.execute import _order_array, multiply_tiles, run_steps
 from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step
 from tcu.plan.tree import TreeRegions, TreeStep
 from tcu.plan.trim import trimmed
-from tcu.units.arithmetic import Unit
+from tcu.units.instruction import Unit
 
 __all__ = ["execute_rows", "row_width"]
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from tcu.formats.format import Format, get_format
 from tcu.formats.scalar import Number, decode, encode
 from tcu.model.ieee import add, in_units, multiply, special_sum
-from tcu.units.arithmetic import ExactBlock, FlushedTree, Instruction, LateSum
+from tcu.units.arithmetic import ExactBlock, FlushedTree, LateSum
+from tcu.units.instruction import Instruction
 
 __all__ = ["SumStep", "dot_steps"]
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tcu.formats.format import get_format
 from tcu.model.execute import leading_steps, run_steps
 from tcu.plan.plan import AddStep, Plan, Step, granularity
-from tcu.units.arithmetic import Unit
+from tcu.units.instruction import Unit
 
 __all__ = ["PlanStream"]
 

@@ -27,7 +27,7 @@ from tcu.plan.tree import (
     TreeRegions,
     TreeStep,
 )
-from tcu.units.arithmetic import Instruction
+from tcu.units.instruction import Instruction
 
 __all__ = ["evaluate_tree", "rounded"]
 

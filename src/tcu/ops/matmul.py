@@ -10,7 +10,7 @@ from tcu.errors import DtypeError, ShapeError
 from tcu.formats.format import Format, get_format, named_format
 from tcu.ops.result import rounding_target
 from tcu.plan.matmul import MatmulPlan, make_matmul_plan
-from tcu.units.arithmetic import Instruction, Unit
+from tcu.units.instruction import Instruction, Unit
 from tcu.units.lookup import DEFAULT_UNIT, product_instruction
 from tcu.units.shapes import matrices, result_shape
 

@@ -1,8 +1,6 @@
 """Plans: the order of every MMA and every addition, as data."""
 
-from tcu.plan.bounds import mma_scan_error_bound as mma_scan_error_bound
 from tcu.plan.bounds import plan_error_bound as plan_error_bound
-from tcu.plan.bounds import product_error_bound as product_error_bound
 from tcu.plan.bounds import scan_error_bound as scan_error_bound
 from tcu.plan.cost import ModelledTime as ModelledTime
 from tcu.plan.cost import modelled_time as modelled_time
@@ -27,6 +25,8 @@ from tcu.plan.plan import output_length as output_length
 from tcu.plan.plan import tile_order as tile_order
 from tcu.plan.polyval import polynomial_error_bound as polynomial_error_bound
 from tcu.plan.polyval import polyval_error_bound as polyval_error_bound
+from tcu.plan.product_bounds import mma_scan_error_bound as mma_scan_error_bound
+from tcu.plan.product_bounds import product_error_bound as product_error_bound
 from tcu.plan.scan import ScanPlan as ScanPlan
 from tcu.plan.scan import make_scan_plan as make_scan_plan
 from tcu.plan.segmented import SEGMENTED as SEGMENTED

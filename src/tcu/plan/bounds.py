@@ -1,4 +1,4 @@
-"""An error bound for any plan on any unit, from n, max|x| and the sum of |x|; of |x·y| for dot and matrix products.
+"""An error bound for any plan on any unit, from n, max|x| and the sum of |x|; of |x·y| for dot products.
 
 Followed step by step: ``mass`` bounds the sum of the magnitudes of the
 vector's numbers, ``top`` the largest of them, ``error`` what has been lost so
@@ -12,12 +12,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from tcu.errors import ParameterError
 from tcu.formats.format import Format, get_format
-from tcu.plan.matmul import MatmulPlan
-from tcu.plan.mma_scan import WIDTH, MmaScanPlan, Product
+from tcu.plan.mma_losses import chain_errors, check_no_wrap
 from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step, output_length
 from tcu.plan.scan import ScanPlan
 from tcu.plan.tree import (
@@ -30,25 +26,11 @@ from tcu.plan.tree import (
     TreeStep,
     additions,
 )
-from tcu.units.arithmetic import (
-    AlignedSum,
-    ExactBlock,
-    ExactInteger,
-    FlushedTree,
-    FusedChain,
-    Instruction,
-    LateSum,
-    Unit,
-)
+from tcu.units.arithmetic import AlignedSum, ExactInteger, LateSum
+from tcu.units.instruction import Instruction, Unit
 from tcu.units.lookup import find_instruction
 
-__all__ = [
-    "mass_of_products",
-    "mma_scan_error_bound",
-    "plan_error_bound",
-    "product_error_bound",
-    "scan_error_bound",
-]
+__all__ = ["plan_error_bound", "scan_error_bound"]
 
 
 @dataclass
@@ -113,195 +95,6 @@ def scan_error_bound(plan: ScanPlan, mass: Any, exact: Any, result: Format) -> A
     if result.name != "binary64":  # in which the last addition was rounded already
         rounded = result.unit_roundoff * (exact + lost) + result.min_subnormal / 2
     return (lost + rounded) * (1 + 2.0**-40)  # the operations of this function itself
-
-
-@dataclass(frozen=True)
-class _Lost:
-    """A bound on what a number has lost, by what it is made of, in units of a sum of magnitudes.
-
-    ``running``: of all that comes before it in its strip, itself included.  ``share``: of what it is made of alone; of
-    numbers that are made of different elements the largest such share bounds what their sum has lost.
-    """
-
-    running: float = 0.0
-    share: float = 0.0
-    absolute: float = 0.0
-
-    def __add__(self, other: _Lost) -> _Lost:
-        """Of a sum of two that are made of different elements."""
-        return _Lost(
-            self.running + other.running, max(self.share, other.share), self.absolute + other.absolute
-        )
-
-    def then(self, running: float = 0.0, share: float = 0.0, absolute: float = 0.0) -> _Lost:
-        """After an operation that loses as much of what it is given, errors included."""
-        grown = 1 + running + share
-        return _Lost(
-            self.running * grown + running, self.share * grown + share, self.absolute * grown + absolute
-        )
-
-    @property
-    def whole(self) -> _Lost:
-        """Of all that the number is made of."""
-        return _Lost(0.0, self.running + self.share, self.absolute)
-
-
-def mma_scan_error_bound(
-    plan: MmaScanPlan, unit: Unit, mass: Any, exact: Any, total: Any, top: Any, result: Format
-) -> Any:
-    """A bound on |prefix of a scan by MMAs - exact prefix|; inf where an overflow cannot be excluded.
-
-    mass and exact as in :func:`scan_error_bound`; total: at least the sum of |x| of all the row, and top: at least
-    max|x|, as what overflows behind a prefix reaches it, by products with zeros.
-
-    Followed step by step.  The 16 factors of a dot product are made of different elements, and so are the tiles of a
-    strip, and what comes before a strip at each level.
-    """
-    operand, wide = get_format(plan.input), get_format(plan.accumulator)
-    row = find_instruction(unit, "mma", plan.input, plan.input, plan.accumulator)
-    _check_no_wrap(row.arithmetic)
-    roundings, relative, small = _losses(row, WIDTH)
-    growth = math.expm1(roundings * math.log1p(relative))
-    besides = growth * (WIDTH * operand.min_normal + small / relative)
-
-    def factors(each: _Lost) -> _Lost:
-        """Of 16 numbers, rounded to the operand's format."""
-        together = replace(each, absolute=WIDTH * each.absolute)
-        return together.then(share=operand.unit_roundoff, absolute=WIDTH * operand.min_subnormal / 2)
-
-    strip, operands = _Lost(), 0
-    """What the last number of a strip has lost; the most elements in a number that is rounded to the operand's format."""
-    for _ in range(plan.chain):
-        lost, of_tile = {"A": _Lost(), "S": strip, "0": _Lost()}, {"A", "0"}
-        for step in plan.steps:
-            if isinstance(step, Product):
-                given = lost[step.addend]
-                for name in (step.left, step.right):
-                    if name not in ("U", "L", "J", "A"):
-                        given, operands = given + factors(lost["AU" if name == "T" else name]), WIDTH
-                if step.addend in of_tile:
-                    of_tile.add(step.result)
-                    lost[step.result] = given.then(share=growth, absolute=besides)
-                else:
-                    lost[step.result] = given.then(running=growth, absolute=besides)
-            else:
-                lost[step.result] = (lost[step.left] + lost[step.right]).then(running=wide.unit_roundoff)
-        strip = lost["R"]
-    whole = strip.whole
-    levels = [whole]
-    for k in range(plan.levels):
-        operands = max(operands, plan.strip * WIDTH**k)
-        levels.append(factors(levels[-1]).then(share=growth, absolute=besides))
-    whole = levels.pop()
-    while levels:  # from the highest level down to the strip's own prefix
-        whole = (whole + levels.pop()).then(share=wide.unit_roundoff)
-    lost_here = whole.share * mass + whole.absolute
-    rounded = result.unit_roundoff * (exact + lost_here) + result.min_subnormal / 2
-    if result.fraction_bits >= wide.fraction_bits and result.emin <= wide.emin:
-        rounded = 0.0
-    largest = np.minimum(total, operands * top) * (1 + whole.share) + whole.absolute
-    held = total * (1 + whole.share) + whole.absolute
-    over = ((largest > operand.max_finite) & bool(operands)) | (held > wide.max_finite)
-    return np.where(over, math.inf, (lost_here + rounded) * (1 + 2.0**-40))
-
-
-def chain_errors(row: Instruction, length: int) -> tuple[int, float, float]:
-    """Of a sum of ``length`` products that is no aligned one: its operations, and what each loses, relatively and absolutely.
-
-    A flushed tree may lose the smallest normal number with every product and
-    every sum.  A late sum cuts each product, each group, their sum, c and the
-    total at F bits below the largest exponent, or below that of the smallest
-    normal number.
-    """
-    output, rules = get_format(row.output), row.arithmetic
-    instructions = -(-length // row.k)
-    half = output.min_subnormal / 2 or output.min_subnormal  # half of binary64's smallest is no number of it
-    if isinstance(rules, ExactBlock):
-        return instructions * -(-row.k // rules.block), output.unit_roundoff, half
-    if isinstance(rules, FlushedTree):
-        groups = instructions * -(-row.k // rules.group)
-        operations = groups * (rules.group.bit_length() + 1)
-        return operations, output.unit_roundoff, 2 * rules.group * output.min_normal
-    if isinstance(rules, LateSum):
-        cut = (rules.block + rules.groups + 3) * 2.0**-rules.fraction_bits
-        blocks = instructions * -(-row.k // rules.block)
-        return blocks, output.unit_roundoff + cut, half + cut * output.min_normal
-    assert isinstance(rules, FusedChain)
-    operations = length * (1 + rules.rounded_products) + instructions * (rules.lanes - 1 + rules.late_c)
-    ulps = 1 if rules.rounding == "RNE" else 2
-    absolute = ulps * half
-    if rules.flush_outputs:  # the result, and c
-        absolute += 2 * output.min_normal
-    return operations, ulps * output.unit_roundoff, absolute
-
-
-def _check_no_wrap(arithmetic: object) -> None:
-    """A block of products below 4 and a c below 2, in units of the common exponent's power of two, must not wrap."""
-    if not isinstance(arithmetic, AlignedSum) or arithmetic.carry_bits is None:
-        return
-    if 4 * arithmetic.block + 2 > 2 ** (1 + arithmetic.carry_bits):
-        raise ParameterError(
-            f"carry_bits={arithmetic.carry_bits}: a block of {arithmetic.block} may wrap around, so its error has no bound; "
-            "choose a unit with more bits for carries, or None"
-        )
-
-
-def product_error_bound(plan: MatmulPlan, row: Instruction, mass: Any, aligned: Any) -> Any:
-    """A bound on |sum of products before scales, bias and the last rounding - exact sum|, inf where one may overflow.
-
-    mass: at least the sum of |a·b| of the operands that the unit reads;
-    aligned: the same with the smallest normal number in place of each
-    subnormal one, whose exponent takes part in the alignment; numbers, or
-    arrays of them.
-
-    One block of an aligned sum cuts its products and c, each by less than
-    2^-F of the common exponent's power of two, which is at most that of the
-    largest of them; then its sum is rounded.  With what was lost before, E, that
-    is E + g·(aligned + E) + s for a relative g and an absolute s, once for each
-    of T blocks: ((1 + g)^T - 1)·(aligned + s/g) for a chain.  Chains share the
-    mass among them.  A fused multiply-add is a block of one that cuts nothing.
-    """
-    output, arithmetic = get_format(row.output), row.arithmetic
-    _check_no_wrap(arithmetic)
-    if isinstance(arithmetic, ExactInteger):
-        return np.where(mass > output.max_finite, math.inf, 0.0)
-    roundings, relative, absolute = _losses(row, min(plan.k, plan.chunk))
-    growth = math.expm1(min(roundings * math.log1p(relative), 700.0))
-    lost = growth * (aligned + plan.chains * absolute / relative)
-    outside = get_format(plan.outside)
-    held = mass + lost
-    lost = lost + math.expm1(max(plan.chains - 1, 0) * math.log1p(outside.unit_roundoff)) * held
-    over = (held > output.max_finite) | (mass + lost > outside.max_finite)
-    return np.where(mass == 0, 0.0, np.where(over, math.inf, lost * (1 + 2.0**-40)))
-
-
-def mass_of_products(x: Any, y: Any) -> Any:
-    """At least the product of matrices without negative numbers, whatever the order of the additions."""
-    k = x.shape[-1]
-    overflow = np.isinf(x).any(-1, keepdims=True) | np.isinf(y).any(-2, keepdims=True)
-    total = np.matmul(np.where(np.isinf(x), 0.0, x), np.where(np.isinf(y), 0.0, y))
-    meets = total > 0
-    if not meets.all():  # products may have become 0
-        meets = np.matmul((x > 0).astype(np.float32), (y > 0).astype(np.float32)) > 0
-    raised = total * (1 + (k + 2) * 2.0**-52) + np.where(meets, k * 2.0**-1074, 0.0)
-    return np.where(overflow, math.inf, raised)
-
-
-def _losses(row: Instruction, length: int) -> tuple[int, float, float]:
-    """Of a chain of ``length`` products: its blocks or operations, and what each loses, relatively and absolutely."""
-    output, arithmetic = get_format(row.output), row.arithmetic
-    if not isinstance(arithmetic, AlignedSum):
-        return chain_errors(row, length)
-    kept = output.fraction_bits
-    if arithmetic.output_fraction_bits is not None:
-        kept = min(kept, arithmetic.output_fraction_bits)
-    cut = (arithmetic.block + 1) * 2.0**-arithmetic.fraction_bits
-    relative = cut + 2.0 ** -(kept + 1 if arithmetic.rounding == "RNE" else kept)
-    floor = 0.0 if arithmetic.exponent_floor is None else 2.0**arithmetic.exponent_floor
-    absolute = cut * (floor + output.min_normal) + 2.0 ** (output.emin - kept)
-    if arithmetic.flush_inputs or arithmetic.flush_outputs:
-        absolute += 2 * output.min_normal
-    return -(-length // row.k) * (-(-row.k // arithmetic.block) + arithmetic.late_c), relative, absolute
 
 
 def _apply(step: Step, state: _State, unit: Unit | None) -> None:
@@ -398,7 +191,7 @@ def _accumulator(node: TreeNode) -> Format:
 def _rounding(operation: TreeOperation, count: int) -> tuple[float, float]:
     """What one addition loses at most, or a sum of ``count`` inputs: of the magnitudes that it adds, and besides, for each input."""
     if isinstance(operation, Blocks):
-        _check_no_wrap(operation.arithmetic)
+        check_no_wrap(operation.arithmetic)
         row, output = operation.arithmetic, get_format(operation.output)
         kept = min(output.fraction_bits, row.output_fraction_bits or output.fraction_bits)
         relative = 2.0 ** -(kept + 1 if row.rounding == "RNE" else kept)
@@ -465,7 +258,7 @@ def _mma(step: MmaStep, state: _State, unit: Unit) -> None:
     row = find_instruction(unit, "mma", step.operand, step.operand, step.accumulator)
     output = get_format(row.output)
     arithmetic = row.arithmetic
-    _check_no_wrap(arithmetic)
+    check_no_wrap(arithmetic)
     if not isinstance(arithmetic, AlignedSum):
         _chain(step, row, operand, state)
         return

@@ -36,7 +36,7 @@ from tcu.formats.array import whole_number
 from tcu.formats.format import Format, named_format
 from tcu.plan.scan import ScanPlan, make_scan_plan
 from tcu.plan.version import VERSIONS, said
-from tcu.units.arithmetic import Unit
+from tcu.units.instruction import Unit
 from tcu.units.lookup import find_instruction
 
 __all__ = [

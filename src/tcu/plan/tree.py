@@ -16,7 +16,8 @@ from typing import Literal
 from tcu.errors import ParameterError
 from tcu.formats.format import get_format
 from tcu.formats.scalar import Rounding
-from tcu.units.arithmetic import AlignedSum, FusedChain, Instruction
+from tcu.units.arithmetic import AlignedSum, FusedChain
+from tcu.units.instruction import Instruction
 
 __all__ = [
     "Additions", "Blocks", "Compensated", "ExactAddition", "FusedProducts", "TreeNode", "TreeOperation", "TreeRegions", "TreeStep",

@@ -13,7 +13,7 @@ from tcu.formats.format import Format, named_format
 from tcu.plan import segmented
 from tcu.plan.plan import AddStep, Layout, MmaStep, Part, Plan, Step, granularity, output_length
 from tcu.plan.version import VERSIONS, Family
-from tcu.units.arithmetic import Unit
+from tcu.units.instruction import Unit
 from tcu.units.lookup import find_instruction
 
 __all__ = ["DEFAULT_VARIANT", "OWN_VARIANTS", "VARIANTS", "Variant", "make_plan"]

@@ -33,7 +33,7 @@ from tcu.plan.matmul import MatmulPlan
 from tcu.plan.plan import FmaStep, Plan
 from tcu.plan.tree import TreeRegions, TreeStep
 from tcu.probes.replay import check_no_unit, is_running, tree_of
-from tcu.units.arithmetic import Unit
+from tcu.units.instruction import Unit
 from tcu.units.lookup import DEFAULT_UNIT, get_unit, product_instruction
 from tcu.units.shapes import result_shape
 

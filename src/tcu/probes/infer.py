@@ -22,14 +22,8 @@ from tcu.probes.kinds import COLUMNS, REPEATED, ROWS, in_both_formats, makers
 from tcu.probes.search import Pinned, Progress, Search, plainest
 from tcu.probes.target import Codes, Function, Question, Target, as_target, of_instruction
 from tcu.units import CATALOGUE
-from tcu.units.arithmetic import (
-    Arithmetic,
-    Evidence,
-    ExactInteger,
-    FusedChain,
-    Instruction,
-    Unit,
-)
+from tcu.units.arithmetic import Arithmetic, ExactInteger, FusedChain
+from tcu.units.instruction import Evidence, Instruction, Unit
 
 __all__ = ["Counterexample", "Inference", "Pinned", "infer"]
 

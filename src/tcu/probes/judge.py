@@ -22,9 +22,9 @@ from tcu.units.arithmetic import (
     FlushedTree,
     FusedChain,
     GroupedSum,
-    Instruction,
     LateSum,
 )
+from tcu.units.instruction import Instruction
 
 __all__ = ["Asked", "Candidate", "Judge", "describe", "fits", "plainness"]
 

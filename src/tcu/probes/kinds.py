@@ -17,7 +17,7 @@ from tcu.formats.format import Format
 from tcu.probes import edge_inputs, inputs, scale_inputs
 from tcu.probes.scale_inputs import with_scales
 from tcu.probes.target import Codes, Operation, Question, operation_of
-from tcu.units.arithmetic import Instruction
+from tcu.units.instruction import Instruction
 
 __all__ = [
     "COLUMNS",

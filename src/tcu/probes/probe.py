@@ -27,7 +27,8 @@ from tcu.probes.kinds import Maker, in_both_formats
 from tcu.probes.scale_inputs import cancelled_groups, sunken_groups
 from tcu.probes.search import first_guess
 from tcu.probes.target import Function, Question, Target, as_target, of_instruction
-from tcu.units.arithmetic import AlignedSum, ExactBlock, FlushedTree, FusedChain, LateSum, Unit
+from tcu.units.arithmetic import AlignedSum, ExactBlock, FlushedTree, FusedChain, LateSum
+from tcu.units.instruction import Unit
 
 __all__ = ["probe"]
 

@@ -14,7 +14,7 @@ from tcu.model.tree import evaluate_tree, rounded
 from tcu.plan.matmul import MatmulPlan
 from tcu.plan.plan import Plan
 from tcu.plan.tree import TreeRegions, TreeStep
-from tcu.units.arithmetic import Unit
+from tcu.units.instruction import Unit
 from tcu.units.lookup import get_unit
 
 __all__ = ["RUNNING", "check_no_unit", "is_running", "multiplies", "predict", "results_of", "tree_of"]

@@ -19,8 +19,9 @@ import numpy.typing as npt
 from tcu.errors import ParameterError, TcuError
 from tcu.formats.array import checked_seed, whole_number
 from tcu.formats.format import get_format
-from tcu.plan.bounds import mass_of_products, plan_error_bound
+from tcu.plan.bounds import plan_error_bound
 from tcu.plan.plan import Part, Plan
+from tcu.plan.product_bounds import mass_of_products
 from tcu.plan.tree import Compensated, ExactAddition, TreeRegions, TreeStep
 from tcu.plan.version import VERSIONS
 from tcu.probes.black_box import BlackBox, black_box, same_bits

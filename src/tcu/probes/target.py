@@ -16,8 +16,9 @@ from tcu.formats.array import encode_array, whole_number
 from tcu.formats.format import Format, get_format
 from tcu.formats.scalar import Number, encode
 from tcu.model.mma import multiply_accumulate
-from tcu.units.arithmetic import AlignedSum, Arithmetic, Evidence, ExactInteger, FusedChain, Instruction, Unit
+from tcu.units.arithmetic import AlignedSum, Arithmetic, ExactInteger, FusedChain
 from tcu.units.catalogue import CATALOGUE
+from tcu.units.instruction import Evidence, Instruction, Unit
 from tcu.units.lookup import canonical_instruction, find_instruction, find_scale, get_unit
 
 __all__ = [

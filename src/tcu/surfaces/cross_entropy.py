@@ -109,7 +109,8 @@ def reduced(losses: Any, counted: Any, reduction: str) -> Any:
         return total
     rows = counted.sum()
     if is_tensor(losses):
-        return total / rows.to(losses.dtype)
+        # Of lines of one number, as PyTorch's quotients of an empty batch of numbers by one number are errors.
+        return (total.reshape(1) / rows.to(losses.dtype).reshape(1)).reshape(())
     with np.errstate(all="ignore"):
         return total / losses.dtype.type(rows)
 

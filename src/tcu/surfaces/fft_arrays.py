@@ -124,5 +124,4 @@ def divisor_of(norm: Any, *, inverse: bool) -> Divisor:
 
 
 def conjugate(x: Any) -> Any:
-    """Of tensors no view, of which forward mode in a batch knows nothing."""
-    return x.conj_physical() if is_tensor(x) else x.conj()
+    return tensors().conjugate(x) if is_tensor(x) else x.conj()

@@ -13,7 +13,7 @@ from tcu.formats.format import Format, format_of, get_format
 from tcu.formats.tensor import is_tensor, operand_view
 from tcu.model.mma import operand
 from tcu.ops.matmul import FACTORS, MatmulCall, MatmulOptions, product_of
-from tcu.plan.bounds import mass_of_products, product_error_bound
+from tcu.plan.product_bounds import mass_of_products, product_error_bound
 from tcu.units import ExactInteger, Unit
 
 __all__ = ["matmul_error_bound"]

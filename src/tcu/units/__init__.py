@@ -2,17 +2,17 @@
 
 from tcu.units.arithmetic import AlignedSum as AlignedSum
 from tcu.units.arithmetic import Arithmetic as Arithmetic
-from tcu.units.arithmetic import Evidence as Evidence
 from tcu.units.arithmetic import ExactBlock as ExactBlock
 from tcu.units.arithmetic import ExactInteger as ExactInteger
 from tcu.units.arithmetic import FlushedTree as FlushedTree
 from tcu.units.arithmetic import FusedChain as FusedChain
 from tcu.units.arithmetic import GroupedSum as GroupedSum
-from tcu.units.arithmetic import Instruction as Instruction
 from tcu.units.arithmetic import LateSum as LateSum
-from tcu.units.arithmetic import Standing as Standing
-from tcu.units.arithmetic import Unit as Unit
 from tcu.units.catalogue import CATALOGUE as CATALOGUE
+from tcu.units.instruction import Evidence as Evidence
+from tcu.units.instruction import Instruction as Instruction
+from tcu.units.instruction import Standing as Standing
+from tcu.units.instruction import Unit as Unit
 from tcu.units.lookup import DEFAULT_UNIT as DEFAULT_UNIT
 from tcu.units.lookup import find_instruction as find_instruction
 from tcu.units.lookup import find_scale as find_scale

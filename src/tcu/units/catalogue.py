@@ -12,16 +12,14 @@ from dataclasses import replace
 from tcu.units.arithmetic import (
     AlignedSum,
     Arithmetic,
-    Evidence,
     ExactBlock,
     ExactInteger,
     FlushedTree,
     FusedChain,
     GroupedSum,
-    Instruction,
     LateSum,
-    Unit,
 )
+from tcu.units.instruction import Evidence, Instruction, Unit
 
 __all__ = ["CATALOGUE"]
 

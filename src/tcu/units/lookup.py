@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tcu.errors import DtypeError, ParameterError, UnknownNameError, unknown_name
 from tcu.formats import get_format
-from tcu.units.arithmetic import Instruction, Unit
 from tcu.units.catalogue import CATALOGUE
+from tcu.units.instruction import Instruction, Unit
 
 __all__ = [
     "DEFAULT_UNIT",

@@ -22,7 +22,7 @@ from tcu.model.mma import multiply_accumulate
 from tcu.probes.kinds import questions
 from tcu.probes.target import Codes, unknown_arithmetic
 from tcu.probes.vectors.file import Entry, Machine, Vectors, name_of
-from tcu.units.arithmetic import Instruction, Unit
+from tcu.units.instruction import Instruction, Unit
 from tcu.units.lookup import get_unit
 from tcu.version import __version__
 

@@ -37,7 +37,7 @@ import numpy as np
 from tcu.errors import DataFileError, TcuError
 from tcu.formats.format import FORMATS, get_format
 from tcu.probes.target import Codes, unknown_arithmetic
-from tcu.units.arithmetic import Instruction
+from tcu.units.instruction import Instruction
 
 __all__ = ["Entry", "Machine", "Vectors", "name_of"]
 

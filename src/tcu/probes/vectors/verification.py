@@ -13,8 +13,8 @@ from tcu.formats.format import get_format
 from tcu.probes.target import Codes
 from tcu.probes.vectors.collection import replay
 from tcu.probes.vectors.file import Entry, Vectors
-from tcu.units.arithmetic import Unit
 from tcu.units.catalogue import CATALOGUE
+from tcu.units.instruction import Unit
 from tcu.units.lookup import find_instruction, get_unit, units_with
 
 __all__ = ["Difference", "Replay", "Verification", "value_of", "verify"]

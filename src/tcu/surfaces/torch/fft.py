@@ -18,7 +18,7 @@ from tcu.ops.fft import DIVISORS, KINDS, Divisor, FftCall, inverse_of
 from tcu.surfaces.cosine_tables import tables
 from tcu.surfaces.torch.watch import constant, in_graph, is_watched, is_wrapped, recorder
 
-__all__ = ["cosine_tables", "magnitude", "run", "taken"]
+__all__ = ["conjugate", "cosine_tables", "magnitude", "run", "taken"]
 
 _UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 _FORMATS = (torch.float16, torch.float32, torch.float64)
@@ -69,6 +69,13 @@ def _unseen(name: str) -> ParameterError:
     )
 
 
+def conjugate(x: Any) -> Any:
+    """No view, of which forward mode in a batch knows nothing; in a batch of both parts, as PyTorch has no other way for an empty one."""
+    if x.is_complex() and not in_graph() and is_wrapped(x):
+        return torch.complex(x.real, -x.imag)
+    return x.conj_physical()
+
+
 def run(call: FftCall, divisor: Divisor) -> Any:
     """The result of a call with a tensor that was :func:`taken`, divided."""
     if in_graph() or is_watched(call.x, call.x):
@@ -93,7 +100,9 @@ def _found(call: FftCall) -> Any:
     check_data(call.x, "x")
     plain = call.x.detach().resolve_neg()
     check_memory(plain, "x")
-    return tensor_of(np.ascontiguousarray(host.fft(call._replace(x=plain.numpy()))))
+    found = tensor_of(np.ascontiguousarray(host.fft(call._replace(x=plain.numpy()))))
+    # NumPy's strides of nothing are such that a view as complex numbers is refused.
+    return found if found.numel() else torch.empty_like(found, memory_format=torch.contiguous_format)
 
 
 def _as_pairs(x: Any) -> Any:
@@ -103,10 +112,7 @@ def _as_pairs(x: Any) -> Any:
 
 
 def _as_complex(x: Any) -> Any:
-    if x.is_complex():
-        return x
-    # A view of nothing is refused for its strides.
-    return torch.view_as_complex(x) if x.numel() else torch.complex(*x.unbind(-1))
+    return x if x.is_complex() else torch.view_as_complex(x)
 
 
 def _recorded(call: FftCall, divisor: Divisor) -> Any:
