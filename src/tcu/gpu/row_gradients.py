@@ -77,12 +77,13 @@ def row_gradients_recipe(
     words = turns * sum(4 if each is binary32 else 2 for each in in_registers)  # of a thread
     # With fewer, some went to memory.
     least = words + (6 * turns + 36 if by_warp else 2 * turns + 34) + _TOGETHER * weighted
+    is_full = kept.length % (turns * (_WARP if by_warp else plan.block) * _TOGETHER) == 0
     registers = next(each for each in _REGISTERS if each >= least or each == _REGISTERS[-1])
     macros = {
         "ELEMENT": ELEMENTS[element.name], "LAYOUT": "ALIGNED", "RESULT": ELEMENTS[formats[2].name],
         "FINISH": FINISHES[finish], "KEPT_WIDE": int(formats[0] is binary32), "GIVEN_WIDE": int(formats[1] is binary32),
         "ROW_WARPS": 1 if by_warp else plan.block // _WARP, "TURNS": turns, "CHUNKS": int(chunks > 1),
-        "WEIGHT": int(weighted), "IN_FOURS": int(in_fours), "RESIDENT": max(1, 65536 // registers // threads),
+        "WEIGHT": int(weighted), "IN_FOURS": int(in_fours), "FULL": int(in_fours and is_full), "RESIDENT": max(1, 65536 // registers // threads),
     }  # fmt: skip
     most = most_lift(eps, finish == "direction")
     problem = RowGradients(

@@ -19,7 +19,8 @@
 //   TURNS       loads of a thread for a row, or for a chunk of it
 //   CHUNKS      1: rows of several chunks; 0: of one
 //   WEIGHT      1: what is given is first multiplied by a number of binary32 for each place of a row, of norms with weights
-//   IN_FOURS     1: four neighbours are loaded and stored at once
+//   IN_FOURS    1: four neighbours are loaded and stored at once, wherever they lie, and rows have whole fours
+//   FULL        1: rows have a number for each that their threads load
 
 #include "device/finish/sixteen_bits.cuh"
 #include "device/load/fours.cuh"
@@ -82,10 +83,10 @@ struct Four {
     u32 words[sizeof(Bits)] = {};
 
     // Called by all lanes of a warp.
-    __device__ void load(const void* row, i64 at, i64 length) {
+    __device__ void load(const void* row, int at, int length) {
         const Bits* const numbers = static_cast<const Bits*>(row);
         if constexpr (!IN_FOURS) load::read_fours(numbers, at, length, words);
-        else if (at < length) load::read_granule(numbers + at, words);
+        else if (FULL || at < length) load::read_granule(numbers + at, words);
     }
 
     __device__ float number(int i) const {
@@ -98,23 +99,26 @@ struct RowOfBoth {
     const char* kept;
     const char* given;
     GradientCode* out;
-    i64 length, chunks;
+    int length, chunks;
     const float* weight;  // from a multiple of 16 bytes on, in whole fours
 
     // Where a thread's load `turn` of a chunk begins.
-    __device__ static i64 at(i64 chunk, int turn) {
+    __device__ static int at(int chunk, int turn) {
         const int lane = threadIdx.x % WARP, warp = ROW_WARPS == 1 ? 0 : threadIdx.x / WARP;
         return (((chunk * TURNS + turn) * ROW_WARPS + warp) * WARP + lane) * TOGETHER;
     }
+
+    // Whether it has number i of a load.
+    __device__ bool has(int at, int i) const { return FULL || (IN_FOURS ? at : at + i) < length; }
 };
 
 // The weights of a load.
 struct Weights {
     float numbers[TOGETHER];
 
-    __device__ Weights(const RowOfBoth& row, i64 at) {
+    __device__ Weights(const RowOfBoth& row, int at) {
 #if WEIGHT
-        const uint4 v = at < row.length ? __ldg(reinterpret_cast<const uint4*>(row.weight + at)) : make_uint4(0, 0, 0, 0);
+        const uint4 v = FULL || at < row.length ? __ldg(reinterpret_cast<const uint4*>(row.weight + at)) : make_uint4(0, 0, 0, 0);
         memcpy(numbers, &v, sizeof v);
 #endif
     }
@@ -130,10 +134,10 @@ struct OwnOfBoth {
     float shares[TURNS * TOGETHER];  // of kept
 #endif
 
-    __device__ void load(const RowOfBoth& row, i64 chunk) {
+    __device__ void load(const RowOfBoth& row, int chunk) {
 #pragma unroll
         for (int turn = 0; turn < TURNS; ++turn) {
-            const i64 at = RowOfBoth::at(chunk, turn);
+            const int at = RowOfBoth::at(chunk, turn);
             kept[turn].load(row.kept, at, row.length);
             if (HAS_GRADIENTS) given[turn].load(row.given, at, row.length);
         }
@@ -156,7 +160,7 @@ template <typename Action>
 __device__ inline void every_chunk(OwnOfBoth& own, const RowOfBoth& row, Action action) {
 #if CHUNKS
 #pragma unroll 1
-    for (i64 chunk = 0; chunk < row.chunks; ++chunk) {
+    for (int chunk = 0; chunk < row.chunks; ++chunk) {
         own.load(row, chunk);
         action(chunk);
     }
@@ -172,15 +176,15 @@ __device__ inline double of_a_load(const double (&sums)[TOGETHER]) {
 // The sum of the row's terms by the plan of tcu.sum, in binary64, in all threads of the row.
 template <typename Term>
 __device__ inline double wide_sum_of_row(OwnOfBoth& own, const RowOfBoth& row, Term term) {
-    const auto number = [&](const Weights& weights, i64 at, int turn, int i) {
-        return at + i < row.length ? static_cast<double>(term(own.number(turn, i), own.gradient(weights, turn, i))) : 0.0;
+    const auto number = [&](const Weights& weights, int at, int turn, int i) {
+        return row.has(at, i) ? static_cast<double>(term(own.number(turn, i), own.gradient(weights, turn, i))) : 0.0;
     };
 #if ROW_WARPS == 1
     constexpr int WIDTH = warp::power_of_two(TURNS);
     double tiles[WIDTH] = {};
 #pragma unroll
     for (int turn = 0; turn < TURNS; ++turn) {
-        const i64 at = RowOfBoth::at(0, turn);
+        const int at = RowOfBoth::at(0, turn);
         const Weights weights(row, at);
         double sums[TOGETHER];
 #pragma unroll
@@ -190,11 +194,11 @@ __device__ inline double wide_sum_of_row(OwnOfBoth& own, const RowOfBoth& row, T
     return __shfl_sync(ALL, warp::sum_of_tiles<WIDTH, 1>(tiles), 0);
 #else
     __shared__ double of_chunks[WARP];
-    every_chunk(own, row, [&](i64 chunk) {
+    every_chunk(own, row, [&](int chunk) {
         double sums[TOGETHER] = {};
 #pragma unroll
         for (int turn = 0; turn < TURNS; ++turn) {
-            const i64 at = RowOfBoth::at(chunk, turn);
+            const int at = RowOfBoth::at(chunk, turn);
             const Weights weights(row, at);
 #pragma unroll
             for (int i = 0; i < TOGETHER; ++i) sums[i] = plus(sums[i], number(weights, at, turn, i));
@@ -221,7 +225,7 @@ __device__ inline float sum_of_row(OwnOfBoth& own, const RowOfBoth& row, Term te
 #if FINISH == LOG_SHARE
 // Makes a row's numbers their softmax, as exponentials.cu does.
 __device__ inline void share_out(OwnOfBoth& own, const RowOfBoth& row) {
-    const auto is_there = [&](int turn, int i) { return RowOfBoth::at(0, turn) + i < row.length; };
+    const auto is_there = [&](int turn, int i) { return row.has(RowOfBoth::at(0, turn), i); };
     float most = reduce::lowest();
 #pragma unroll
     for (int turn = 0; turn < TURNS; ++turn)
@@ -256,12 +260,15 @@ __device__ inline float lift_of(int largest, float most) {
     return fminf(__int_as_float((shift + 127) << 23), most);
 }
 
+// 2^(2·exponent)
+__device__ inline float square_of(int exponent) { return __int_as_float((2 * exponent + 127) << 23); }
+
 template <typename Finished>
 __device__ inline void store(OwnOfBoth& own, const RowOfBoth& row, Finished finished) {
-    every_chunk(own, row, [&](i64 chunk) {
+    every_chunk(own, row, [&](int chunk) {
 #pragma unroll
         for (int turn = 0; turn < TURNS; ++turn) {
-            const i64 at = RowOfBoth::at(chunk, turn);
+            const int at = RowOfBoth::at(chunk, turn);
             const Weights weights(row, at);
             float x[TOGETHER];
 #pragma unroll
@@ -276,7 +283,7 @@ __device__ inline void store(OwnOfBoth& own, const RowOfBoth& row, Finished fini
             words[1] = finish::rounded_pair(x[2], x[3]);
 #endif
             if constexpr (!IN_FOURS) load::write_fours(row.out, at, row.length, words);
-            else if (at < row.length) load::write_granule(row.out + at, words);
+            else if (FULL || at < row.length) load::write_granule(row.out + at, words);
         }
     });
 }
@@ -332,7 +339,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     const RowOfBoth row = {
         static_cast<const char*>(p.kept) + number * p.kept_stride * KEPT_BYTES,
         static_cast<const char*>(p.given) + number * p.given_stride * GIVEN_BYTES,
-        static_cast<GradientCode*>(p.out) + number * p.length, p.length, p.chunks, static_cast<const float*>(p.weight)};
+        static_cast<GradientCode*>(p.out) + number * p.length, static_cast<int>(p.length), static_cast<int>(p.chunks),
+        static_cast<const float*>(p.weight)};
     OwnOfBoth own;
     if (!CHUNKS) own.load(row, 0);
 #if FINISH == SHARE
@@ -353,13 +361,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     if (threadIdx.x % (WARP * ROW_WARPS) == 0) static_cast<float*>(p.out)[number] = total;
 #else
     float largest = 0;
-    const float first = first_sum(own, row, [&](float x) {
+    const auto look = [&](float x) {
         largest = reduce::larger(largest, fabsf(x));
         return x;
-    });
-    // All numbers of binary16 are between the ends.
-    const bool is_narrow = ELEMENT == BINARY16 && !KEPT_WIDE;
-    const float lift = is_narrow ? 1 : lift_of(__float_as_int(reduce::largest_of_row(largest)), __double2float_rn(p.most_lift));
+    };
+    const float first = first_sum(own, row, [&](float x) { return FINISH == STANDARD ? look(x) : x; });
+    bool is_far = ELEMENT != BINARY16 || KEPT_WIDE;  // all numbers of binary16 are between the ends
+#if FINISH != STANDARD
+    // The largest square is no more than the sum and no less than the mean, but for what is rounded.
+    const float least = __fmul_rn(static_cast<float>(p.length), square_of(LOWEST)), most = __fmul_rn(0.25f, square_of(HIGHEST));
+    is_far = is_far && !(first >= least && first < most);
+    if (is_far) sum_of_row(own, row, [&](float x, float) { return look(x); });
+#endif
+    const float lift = is_far ? lift_of(__float_as_int(reduce::largest_of_row(largest)), __double2float_rn(p.most_lift)) : 1;
     if (lift == 1)
         store_of_norm<false>(own, row, p, first, 1);
     else

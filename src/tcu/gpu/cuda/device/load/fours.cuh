@@ -35,7 +35,7 @@ __device__ inline void write_granule(void* to, const u32 (&words)[WORDS]) {
 
 // The numbers from `at` on, a multiple of four; whatever where the row has none.  Reads granules that hold numbers of the row.
 template <typename Number>
-__device__ inline void read_fours(const Number* row, i64 at, i64 length, u32 (&words)[sizeof(Number)]) {
+__device__ inline void read_fours(const Number* row, int at, int length, u32 (&words)[sizeof(Number)]) {
     constexpr int WORDS = sizeof(Number);
     const int beside = in_front_of(row);
     const Number* const granule = row + at - beside;
@@ -60,10 +60,10 @@ __device__ inline void read_fours(const Number* row, i64 at, i64 length, u32 (&w
 
 // Writes the numbers from `at` on, a multiple of four, as far as the row has such.
 template <typename Number>
-__device__ inline void write_fours(Number* row, i64 at, i64 length, const u32 (&words)[sizeof(Number)]) {
+__device__ inline void write_fours(Number* row, int at, int length, const u32 (&words)[sizeof(Number)]) {
     constexpr int WORDS = sizeof(Number), PER_WORD = 4 / WORDS;
     const int beside = in_front_of(row), lane = threadIdx.x % WARP;
-    const auto write = [&](const u32 (&from)[WORDS], i64 begin, int low, int high) {
+    const auto write = [&](const u32 (&from)[WORDS], int begin, int low, int high) {
 #pragma unroll
         for (int i = 0; i < 4; ++i)
             if (i >= low && i < high && begin + i < length)
@@ -83,7 +83,7 @@ __device__ inline void write_fours(Number* row, i64 at, i64 length, const u32 (&
         if (beside & 2) moved[3] = moved[1], moved[2] = moved[0], moved[1] = before[3], moved[0] = before[2], before[3] = before[1];
         if (beside & 1) moved[3] = moved[2], moved[2] = moved[1], moved[1] = moved[0], moved[0] = before[3];
     }
-    const i64 begin = at - beside;
+    const int begin = at - beside;
     if ((lane == 0 && beside) || begin + 4 > length)
         write(moved, begin, lane == 0 ? beside : 0, 4);
     else
