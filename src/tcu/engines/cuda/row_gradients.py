@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tcu.engines.cuda.row_functions import address_of, line_beside
-from tcu.engines.cuda.rows import rows_along
+from tcu.engines.cuda.rows import rows_of_both
 from tcu.engines.cuda.sums import home_of
 from tcu.formats.format import Format
 from tcu.gpu.device import current, find_gpu
@@ -45,16 +45,11 @@ def row_gradient(
     kept = made(kept)
     library, ordinal = home_of((kept, given))
     with current(ordinal):
-        stream = library.current_stream(ordinal)
-        own = rows_along(library, kept, axis, stream)
-        theirs = rows_along(library, given, axis, stream)
-        shape = (*kept.shape[:axis], *kept.shape[axis + 1 :], kept.shape[axis])
-        result, out = library.empty(kept, shape, target.dtype, ordinal)
-        line = line_beside(weight, kept.shape[axis], np.float32)
+        both = rows_of_both(library, ordinal, kept, given, axis, target.dtype)
+        own, theirs, line = both.own, both.theirs, line_beside(weight, kept.shape[axis], np.float32)
         formats = own.element, theirs.element, target
         launch = _launch(finish, own.rows, theirs.rows, formats, eps, line is not None, ordinal)
-        launch.start(own.address, theirs.address, out, stream, address_of(line))
-        return result.movedim(-1, axis)
+        return both.run(launch, address_of(line))
 
 
 @lru_cache(maxsize=1024)

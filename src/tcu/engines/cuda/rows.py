@@ -38,7 +38,7 @@ from tcu.ops.result import result_format
 from tcu.plan import OWN_VARIANTS, SEGMENTED, Plan, make_dot_plan, make_plan
 from tcu.units import get_unit
 
-__all__ = ["ALIGNMENT", "checked_address", "laid_out", "reduce", "rows_along", "side_by_side"]
+__all__ = ["ALIGNMENT", "checked_address", "laid_out", "reduce", "rows_along", "rows_of_both", "side_by_side"]
 
 ALIGNMENT = 16
 
@@ -218,6 +218,33 @@ def rows_along(library: Any, x: Any, axis: int, stream: int) -> RowsAt:
     assert laid is not None
     rows = Rows(*laid, address % ALIGNMENT == 0)
     return RowsAt(address, rows, summable(dtype, "x", "sum"), owner)
+
+
+class RowsOfBoth(NamedTuple):
+    """Rows of two tensors, and as many results, which lie one after another."""
+
+    own: RowsAt
+    theirs: RowsAt
+    result: Any
+    place: int
+    axis: int
+    stream: int
+
+    def run(self, launch: Launch, beside: int = 0) -> Any:
+        """The results; ``beside``: the address of what goes with the rows, if something does."""
+        launch.start(self.own.address, self.theirs.address, self.place, self.stream, beside)
+        return self.result.movedim(-1, self.axis)
+
+
+def rows_of_both(
+    library: Any, ordinal: int, x: Any, other: Any, axis: int, dtype: np.dtype[Any]
+) -> RowsOfBoth:
+    """The rows of two tensors of one shape along an axis that is not negative; ``dtype``: of the results."""
+    stream = library.current_stream(ordinal)
+    own, theirs = (rows_along(library, each, axis, stream) for each in (x, other))
+    shape = (*x.shape[:axis], *x.shape[axis + 1 :], x.shape[axis])
+    result, place = library.empty(x, shape, dtype, ordinal)
+    return RowsOfBoth(own, theirs, result, place, axis, stream)
 
 
 def side_by_side(view: DeviceArray, kept: tuple[int, ...], axes: tuple[int, ...]) -> Columns | None:
