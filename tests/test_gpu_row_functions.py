@@ -11,10 +11,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from bits import same
+from bits import one_nan, same
 from gpu_support import gpu_or_skip, library_or_skip
 from test_exponentials import scaled32
 from test_gpu_sums import to_gpu
+from test_norms import far_from_zero
+from test_row_gradients_on_host import small_and_large
 
 import tcu
 from tcu.gpu.compiler import read_sources
@@ -314,6 +316,29 @@ def test_gradients_have_the_bits_of_the_cpu(torch, name, weighted, dtype) -> Non
         on_cpu = gradient(torch, name, cut(x), cut(given), axis, weights)
         for mine, theirs in zip(on_gpu, on_cpu, strict=True):
             same(mine.cpu().float().numpy(), theirs.float().numpy(), name, shape, axis)
+
+
+@pytest.mark.parametrize("length", [2, 61, 1000, 5003, 50_257, 300_001])
+def test_rows_far_from_zero_in_binary64(torch, length) -> None:
+    """Kept by lanes, by a block, by a cluster and by nobody."""
+    x = np.stack(list(far_from_zero(length).values()))
+    check("layer_norm", x, torch.from_numpy(x).cuda(), eps=0.0)
+    check("layer_norm", x[:, ::-1], torch.from_numpy(x).cuda().flip(1))
+
+
+@pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "normalize"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("length", [3, 130, 1028, 17_001, 262_145])
+def test_gradients_of_norms_of_small_and_large_rows(torch, name, dtype, length) -> None:
+    """Whose rows are multiplied by powers of two: by a kernel, and step by step in binary64 and beyond its rows."""
+    x = torch.from_numpy(small_and_large((15, length), "binary32")).to(getattr(torch, dtype))
+    given = torch.randn(x.shape, generator=torch.Generator().manual_seed(2)).to(x.dtype)
+    for eps in (0.0, None, 1e-38, 1.0):
+        on_gpu, on_cpu = (
+            torch.autograd.grad(getattr(tcu, name)(leaf, eps=eps), leaf, given.to(leaf.device))[0]
+            for leaf in (each.detach().requires_grad_() for each in (x.cuda(), x))
+        )
+        same(one_nan(on_gpu.double()), one_nan(on_cpu.double()), eps)
 
 
 def test_gradients_of_weighted_norms_that_are_needed_alone_or_derived_again(torch) -> None:

@@ -7,8 +7,10 @@ No byte outside the result is written, and an error in the kernel's text is seen
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,11 +19,15 @@ from numpy.typing import NDArray
 from test_kernels_on_host import HostGpu, Result
 
 import tcu
+from tcu.engines import cuda
+from tcu.engines.cuda import row_functions, row_gradients
 from tcu.formats import format_of, get_format
+from tcu.gpu import arrays
 from tcu.gpu.launch import Launch
 from tcu.gpu.row_gradients import FINISHES, LONGEST, row_gradients_recipe
 from tcu.gpu.rows_in_registers import Rows
 from tcu.ops import LAYER_NORM, NORMALIZE, RMS_NORM
+from tcu.ops.result import rounding_target
 
 torch = pytest.importorskip("torch")
 
@@ -216,6 +222,49 @@ def test_gradients_of_norms_of_small_and_large_rows(
 
 def test_the_longest_rows(host: HostGpu) -> None:
     check(host, "share", FORMATS[-1], (1, LONGEST))
+
+
+@pytest.fixture
+def engine(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The engine of GPUs, for which the host's tensors are a GPU's."""
+    for name in ("ordinal", "current_stream"):
+        monkeypatch.setattr(arrays._Torch, name, lambda *_: 0)
+    for module in (row_functions, row_gradients):
+        monkeypatch.setattr(module, "current", lambda _: nullcontext())
+        monkeypatch.setattr(module, "find_gpu", lambda _: host.gpu)
+        module._launch.cache_clear()
+    yield cuda
+    for module in (row_functions, row_gradients):
+        module._launch.cache_clear()
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_the_engine_finds_rows_where_they_lie(engine: ModuleType, axis: int, dtype: str) -> None:
+    """Of tensors without gaps and others; with weights and without."""
+    kind = getattr(torch, dtype)
+    target = rounding_target(kind).dtype
+    drawn, given = (torch.randn(5, 6, 40).to(kind) for _ in range(2))
+    weight, bias = (torch.randn(drawn.shape[axis]) for _ in range(2))
+    eps = LAYER_NORM.eps((None, None), np.float32)
+    for x in (drawn, drawn.transpose(0, 2).contiguous().transpose(0, 2), drawn[:, ::2].expand(5, 3, 40)):
+        slopes = given[tuple(slice(each) for each in x.shape)]
+        lines = [each[: x.shape[axis]] for each in (weight, bias)]
+        for factor, term in ((None, None), (lines[0], None), (None, lines[1]), lines):
+            found = engine.weighted_norm(LAYER_NORM, x, axis, factor, term, None, target, None)
+            wanted = (
+                tcu.layer_norm(x, axis)
+                if factor is term
+                else tcu.layer_norm(x, axis, weight=factor, bias=term)
+            )
+            assert torch.equal(found, wanted)
+        products = engine.norms_times(LAYER_NORM, x, slopes, axis, None)
+        assert torch.equal(products, tcu.layer_norm(x, axis, dtype="float32") * slopes.float())
+        leaf = x.clone().requires_grad_()
+        wanted = torch.autograd.grad(tcu.layer_norm(leaf, axis), leaf, slopes)[0]
+        assert torch.equal(
+            engine.row_gradient("standard", slopes, x, lambda kept: kept, axis, eps, kind), wanted
+        )
 
 
 @pytest.mark.parametrize(

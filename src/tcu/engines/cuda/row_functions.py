@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tcu.engines.cuda.rows import ALIGNMENT, rows_along
-from tcu.engines.cuda.scans import Lines, Place, lines_of
+from tcu.engines.cuda.rows import ALIGNMENT, rows_of_both
+from tcu.engines.cuda.scans import Lines, Place, PlainLines, lines_of, plain_lines
 from tcu.engines.cuda.sums import Keep, home_of
-from tcu.formats.format import Format, format_of, get_format
+from tcu.formats.format import Format, get_format
 from tcu.gpu.device import current, find_gpu
 from tcu.gpu.exponentials import exponentials_recipe
 from tcu.gpu.launch import Launch
@@ -43,21 +43,12 @@ def weighted_norm(
     ``axis`` is not negative.  Raises what the operation's function raises.
     """
     library, ordinal = home_of((x,), out)
-    weighted = weight is not None, bias is not None
     with current(ordinal):
+        lines: Lines | PlainLines
         if out is None and axis == x.dim() - 1 and x.is_contiguous() and x.numel():
-            # As most are, where Lines would take several times as long as the rest of the call.
-            stream = library.current_stream(ordinal)
-            own = rows_along(library, x, axis, stream)
-            target = format_of(dtype)
-            work, length = _work(own.element, target), own.rows.length
-            factors, terms = line_beside(weight, length, work), line_beside(bias, length, work)
-            result, place = library.empty(x, x.shape, target.dtype, ordinal)
-            least = operation.eps((eps, None), work)
-            launch = _launch(operation, own.rows, length, own.element, target, least, weighted, None, ordinal)
-            launch.start(own.address, address_of(factors), place, stream, address_of(terms))
-            return result
-        lines = lines_of(library, ordinal, x, axis, dtype, out, is_map=True)
+            lines = plain_lines(library, ordinal, x, dtype)
+        else:
+            lines = lines_of(library, ordinal, x, axis, dtype, out, is_map=True)
         work = _work(lines.element, lines.target)
         beside = line_beside(weight, x.shape[axis], work), line_beside(bias, x.shape[axis], work)
         return _run(operation, lines, axis, operation.eps((eps, None), work), beside, None)
@@ -89,17 +80,12 @@ def norms_times(operation: Operation, x: Any, given: Any, axis: int, eps: float 
     library, ordinal = home_of((x, given))
     binary32 = get_format("binary32")
     with current(ordinal):
-        stream = library.current_stream(ordinal)
-        own, theirs = rows_along(library, x, axis, stream), rows_along(library, given, axis, stream)
-        shape = (*x.shape[:axis], *x.shape[axis + 1 :], x.shape[axis])
-        result, out = library.empty(x, shape, binary32.dtype, ordinal)
-        least = operation.eps((eps, None), np.float32)
+        both = rows_of_both(library, ordinal, x, given, axis, binary32.dtype)
+        own, least = both.own, operation.eps((eps, None), np.float32)
         launch = _launch(
-            operation, own.rows, own.rows.length, own.element, binary32, least, (False, False),
-            (theirs.rows, theirs.element), ordinal,
+            operation, own.rows, own.rows.length, own.element, binary32, least, (False, False), both.beside, ordinal
         )  # fmt: skip
-        launch.start(own.address, theirs.address, out, stream)
-        return result.movedim(-1, axis)
+        return both.run(launch)
 
 
 def _work(element: Format, target: Format) -> Any:
@@ -108,14 +94,14 @@ def _work(element: Format, target: Format) -> Any:
 
 def _run(
     operation: Operation,
-    lines: Lines,
+    lines: Lines | PlainLines,
     axis: int,
     eps: float | None,
     beside: tuple[Any, Any],
     keep: Keep | None,
 ) -> Any:
     """``beside``: the weight and the bias, as :func:`line_beside` gives them."""
-    shape = lines.view.shape
+    shape = lines.shape
     length = shape[axis]
     count = math.prod(shape) // max(length, 1)
     weighted = beside[0] is not None, beside[1] is not None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tcu.engines.cuda.row_functions import address_of, line_beside
-from tcu.engines.cuda.rows import rows_along
+from tcu.engines.cuda.rows import rows_along, rows_last, rows_of_both
 from tcu.engines.cuda.sums import home_of
 from tcu.formats.format import Format, get_format
 from tcu.gpu.device import current, find_gpu
@@ -32,15 +32,10 @@ def log_gradient(finish: str, x: Any, axis: int, factors: Any, given: Any, dtype
         return None
     library, ordinal = home_of((x, factors))
     with current(ordinal):
-        stream = library.current_stream(ordinal)
-        own = rows_along(library, x, axis, stream)
-        theirs = None if given is None else rows_along(library, given, axis, stream)
-        beside = None if theirs is None else (theirs.rows, theirs.element)
-        result, out = library.empty(x, _rows_last(x, axis), target.dtype, ordinal)
-        launch = _logarithms(finish, own.rows, own.element, target, beside, ordinal)
+        both = rows_of_both(library, ordinal, x, given, axis, target.dtype)
         line = factors.contiguous()
-        launch.start(own.address, theirs.address if theirs else 0, out, stream, line.data_ptr())
-        return result.movedim(-1, axis)
+        launch = _logarithms(finish, both.own.rows, both.own.element, target, both.beside, ordinal)
+        return both.run(launch, line.data_ptr())
 
 
 @lru_cache(maxsize=1024)
@@ -68,15 +63,12 @@ def row_gradient(
             totals = _of_each_row("total", given, axis, None, 1.0, np.float32)
             fits = given.dtype == kept.dtype or given.dtype.itemsize == 4
             return log_gradient(finish, kept, axis, totals, given if fits else given.float(), dtype)
-        stream = library.current_stream(ordinal)
-        own = rows_along(library, kept, axis, stream)
-        theirs = rows_along(library, given, axis, stream)
-        result, out = library.empty(kept, _rows_last(kept, axis), target.dtype, ordinal)
-        line = line_beside(weight, kept.shape[axis], np.float32)
+        both = rows_of_both(library, ordinal, kept, given, axis, target.dtype)
+        own, theirs, line = both.own, both.theirs, line_beside(weight, kept.shape[axis], np.float32)
+        assert theirs is not None
         formats = own.element, theirs.element, target
         launch = _launch(finish, own.rows, theirs.rows, formats, eps, line is not None, 1.0, ordinal)
-        launch.start(own.address, theirs.address, out, stream, address_of(line))
-        return result.movedim(-1, axis)
+        return both.run(launch, address_of(line))
 
 
 def variance_gradient(x: Any, axis: int, given: Any, left: float, dtype: Any) -> Any:
@@ -95,7 +87,7 @@ def _of_each_row(finish: str, x: Any, axis: int, given: Any, left: float, dtype:
     with current(ordinal):
         stream = library.current_stream(ordinal)
         own = rows_along(library, x, axis, stream)
-        shape = _rows_last(x, axis)
+        shape = rows_last(x, axis)
         result, out = library.empty(x, shape[:-1] if finish == "total" else shape, np.dtype(dtype), ordinal)
         formats = own.element, get_format("binary32"), rounding_target(dtype)
         launch = _launch(finish, own.rows, None, formats, 0.0, False, left, ordinal)
@@ -110,10 +102,6 @@ def _serves(kept: Any, axis: int, given: Any, wanted: Any) -> bool:
     return (
         0 < kept.shape[axis] <= LONGEST and bool(kept.numel()) and len(names) <= 1 and "binary64" not in names
     )
-
-
-def _rows_last(x: Any, axis: int) -> tuple[int, ...]:
-    return (*x.shape[:axis], *x.shape[axis + 1 :], x.shape[axis])
 
 
 @lru_cache(maxsize=1024)

@@ -38,7 +38,16 @@ from tcu.ops.result import result_format
 from tcu.plan import OWN_VARIANTS, SEGMENTED, Plan, make_dot_plan, make_plan
 from tcu.units import get_unit
 
-__all__ = ["ALIGNMENT", "checked_address", "laid_out", "reduce", "rows_along", "side_by_side"]
+__all__ = [
+    "ALIGNMENT",
+    "checked_address",
+    "laid_out",
+    "reduce",
+    "rows_along",
+    "rows_last",
+    "rows_of_both",
+    "side_by_side",
+]
 
 ALIGNMENT = 16
 
@@ -218,6 +227,47 @@ def rows_along(library: Any, x: Any, axis: int, stream: int) -> RowsAt:
     assert laid is not None
     rows = Rows(*laid, address % ALIGNMENT == 0)
     return RowsAt(address, rows, summable(dtype, "x", "sum"), owner)
+
+
+def rows_last(x: Any, axis: int) -> tuple[int, ...]:
+    """The shape of results that lie row after row."""
+    return (*x.shape[:axis], *x.shape[axis + 1 :], x.shape[axis])
+
+
+class RowsOfBoth(NamedTuple):
+    """Rows of a tensor, those of another one if there is one, and as many results, which lie one after another."""
+
+    own: RowsAt
+    theirs: RowsAt | None
+    result: Any
+    place: int
+    axis: int
+    stream: int
+
+    @property
+    def beside(self) -> tuple[Rows, Format] | None:
+        """How the other's rows lie, and of what they are."""
+        return None if self.theirs is None else (self.theirs.rows, self.theirs.element)
+
+    def run(self, launch: Launch, beside: int = 0) -> Any:
+        """The results; ``beside``: the address of what goes with the rows, if something does."""
+        other = 0 if self.theirs is None else self.theirs.address
+        launch.start(self.own.address, other, self.place, self.stream, beside)
+        return self.result.movedim(-1, self.axis)
+
+
+def rows_of_both(
+    library: Any, ordinal: int, x: Any, other: Any, axis: int, dtype: np.dtype[Any]
+) -> RowsOfBoth:
+    """The rows of two tensors of one shape along an axis that is not negative; ``dtype``: of the results.
+
+    other: None where there is none.
+    """
+    stream = library.current_stream(ordinal)
+    own = rows_along(library, x, axis, stream)
+    theirs = None if other is None else rows_along(library, other, axis, stream)
+    result, place = library.empty(x, rows_last(x, axis), dtype, ordinal)
+    return RowsOfBoth(own, theirs, result, place, axis, stream)
 
 
 def side_by_side(view: DeviceArray, kept: tuple[int, ...], axes: tuple[int, ...]) -> Columns | None:

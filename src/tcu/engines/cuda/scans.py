@@ -11,15 +11,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tcu.engines.cuda.offsets import device_offsets
-from tcu.engines.cuda.rows import ALIGNMENT, laid_out, side_by_side
+from tcu.engines.cuda.rows import ALIGNMENT, RowsAt, laid_out, rows_along, side_by_side
 from tcu.engines.cuda.sums import Keep, check_same_mma, home_of, start
 from tcu.errors import ParameterError
-from tcu.formats.format import Format
+from tcu.formats.format import Format, format_of
 from tcu.gpu.arrays import DeviceArray, Library, joined
 from tcu.gpu.column_scan import column_scan_recipe, suits
 from tcu.gpu.columns import Columns
@@ -37,7 +37,7 @@ from tcu.ops.result import check_apart, map_dtype, result_format
 from tcu.plan import DEFAULT_SCAN, MmaScanPlan, ScanPlan
 from tcu.units import get_unit
 
-__all__ = ["Lines", "Place", "cumsum", "lines_of", "segment_cumsum"]
+__all__ = ["Lines", "Place", "PlainLines", "cumsum", "lines_of", "plain_lines", "segment_cumsum"]
 
 Place = tuple[int, int]
 """(address of the first row, distance of rows in elements)"""
@@ -130,6 +130,10 @@ class Lines:
     result: Any
     """Of which ``place`` is the view."""
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.view.shape
+
     def run(
         self, launch: Callable[[Place, Place], Launch], other: int | None, keep: Keep | None, beside: int = 0
     ) -> Any:
@@ -193,6 +197,45 @@ class Lines:
         """(the axes that count rows, those of a row)"""
         axes = tuple(range(ndim)) if self.axis is None else (self.axis,)
         return tuple(axis for axis in range(ndim) if axis not in axes), axes
+
+
+class PlainLines(NamedTuple):
+    """The same of a tensor without gaps, along its last axis, with new results, as most are.
+
+    Lines would take several times as long as the rest of such a call.
+    """
+
+    library: Library
+    ordinal: int
+    stream: int
+    x: Any
+    at: RowsAt
+    target: Format
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.x.shape)
+
+    @property
+    def element(self) -> Format:
+        return self.at.element
+
+    def run(
+        self, launch: Callable[[Place, Place], Launch], other: int | None, keep: Keep | None, beside: int = 0
+    ) -> Any:
+        """As :meth:`Lines.run`; nothing is kept."""
+        result, place = self.library.empty(self.x, self.shape, self.target.dtype, self.ordinal)
+        address, rows = self.at.address, self.at.rows
+        chosen = launch((address, rows.stride), (place, rows.length))
+        chosen.start(address, address if other is None else other, place, self.stream, beside)
+        return result
+
+
+def plain_lines(library: Library, ordinal: int, x: Any, dtype: Any) -> PlainLines:
+    """Of a tensor with numbers; ``dtype``: NumPy's, of the results."""
+    stream = library.current_stream(ordinal)
+    at = rows_along(library, x, x.dim() - 1, stream)
+    return PlainLines(library, ordinal, stream, x, at, format_of(dtype))
 
 
 def lines_of(
