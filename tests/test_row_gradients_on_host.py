@@ -262,9 +262,32 @@ def test_the_engine_finds_rows_where_they_lie(engine: ModuleType, axis: int, dty
         assert torch.equal(products, tcu.layer_norm(x, axis, dtype="float32") * slopes.float())
         leaf = x.clone().requires_grad_()
         wanted = torch.autograd.grad(tcu.layer_norm(leaf, axis), leaf, slopes)[0]
-        assert torch.equal(
-            engine.row_gradient("standard", slopes, x, lambda kept: kept, axis, eps, kind), wanted
-        )
+        assert torch.equal(engine.row_gradient("standard", slopes, x, axis, eps, kind), wanted)
+
+
+@pytest.mark.slow(2)
+@pytest.mark.parametrize("length", [40, 10_000])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("operation", ["logsumexp", "log_softmax", "var"])
+def test_the_engine_has_the_gradients_of_logarithms_and_variances(
+    engine: ModuleType, operation: str, dtype: str, length: int
+) -> None:
+    """Of rows without gaps and others; those of log_softmax that are longer than a chunk take two launches."""
+    row_gradients._logarithms.cache_clear()
+    kind = getattr(torch, dtype)
+    for x in (torch.randn(3, length).to(kind), torch.randn(length, 3).to(kind).T):
+        leaf = x.clone().requires_grad_()
+        result = getattr(tcu, operation)(leaf, 1) if operation != "var" else tcu.var(leaf, 1, correction=1)
+        given = torch.randn(result.shape).to(result.dtype)
+        (wanted,) = torch.autograd.grad(result, leaf, given)
+        if operation == "logsumexp":
+            found = engine.log_gradient("log", x, 1, given.float(), None, kind)
+        elif operation == "var":
+            found = engine.variance_gradient(x, 1, (2 * given).float(), length - 1.0, kind)
+        else:
+            found = engine.row_gradient("log_share", given, x, 1, 0.0, kind)
+        assert torch.equal(found, wanted)
+    row_gradients._logarithms.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -272,7 +295,7 @@ def test_the_engine_finds_rows_where_they_lie(engine: ModuleType, axis: int, dty
     [
         {"return times(y, minus(g, total));": "return times(y, minus(total, g));"},
         {"plus(sums[1], sums[3]));": "plus(sums[1], sums[2]));"},
-        {"at + i < row.length ? static_cast": "at + i <= row.length ? static_cast"},
+        {"(IN_FOURS ? at : at + i) < length": "(IN_FOURS ? at : at + i) <= length"},
         {"times(g, numbers[i])": "times(g, numbers[i / 2])"},
         {"HIGHEST) - exponent": "HIGHEST) - min(max(exponent, LOWEST), HIGHEST)"},
         {"-117 - __clz(largest)": "0"},

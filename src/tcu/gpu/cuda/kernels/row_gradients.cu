@@ -67,24 +67,24 @@ typedef
         GradientCode;
 
 template <bool IS_32>
-struct BitsOf {
-    typedef u16 Bits;
+struct FourCodeOf {
+    typedef u16 FourCode;
 };
 template <>
-struct BitsOf<true> {
-    typedef u32 Bits;
+struct FourCodeOf<true> {
+    typedef u32 FourCode;
 };
 
 // Four neighbours as they lie in memory; whatever where the row has none.
 template <bool IS_WIDE>
 struct Four {
     static constexpr bool IS_32 = IS_WIDE || sizeof(Code) == 4;
-    typedef typename BitsOf<IS_32>::Bits Bits;
-    u32 words[sizeof(Bits)] = {};
+    typedef typename FourCodeOf<IS_32>::FourCode FourCode;
+    u32 words[sizeof(FourCode)] = {};
 
     // Called by all lanes of a warp.
     __device__ void load(const void* row, int at, int length) {
-        const Bits* const numbers = static_cast<const Bits*>(row);
+        const FourCode* const numbers = static_cast<const FourCode*>(row);
         if constexpr (!IN_FOURS) load::read_fours(numbers, at, length, words);
         else if (FULL || at < length) load::read_granule(numbers + at, words);
     }
