@@ -1,6 +1,6 @@
 """Contract: the kernel of gradients of rows has the bits of PyTorch's operations and of tcu's sums on the CPU, without a GPU.
 
-It runs on the host as its recipe says (cuda_on_host.py): rows of a warp, of a block, and of several chunks, which are read again;
+It runs on the host as its recipe says (cuda_on_host.py): rows of a warp, of a block, of a cluster, and longer ones, which are read again;
 any alignment and distance of rows, all formats of what was kept, of what is given and of what is wanted; numbers of every kind.
 No byte outside the result is written, and an error in the kernel's text is seen.
 """
@@ -23,6 +23,7 @@ from tcu.engines import cuda
 from tcu.engines.cuda import row_functions, row_gradients
 from tcu.formats import format_of, get_format
 from tcu.gpu import arrays
+from tcu.gpu import row_gradients as recipes
 from tcu.gpu.launch import Launch
 from tcu.gpu.row_gradients import FINISHES, LONGEST, row_gradients_recipe
 from tcu.gpu.rows_in_registers import Rows
@@ -139,17 +140,23 @@ def test_gradients_have_the_bits_of_the_formulas(host: HostGpu, finish: str, for
 @pytest.mark.slow(1)
 @finishes
 @pytest.mark.parametrize("formats", FORMATS, ids="-".join)
-def test_rows_of_a_block_and_of_chunks(host: HostGpu, finish: str, formats: Any) -> None:
-    for shape, gap, shift, chunks in (
-        ((7, 1028), 0, 0, 0),
-        ((7, 3001), 1, 5, 0),
-        ((7, 8192), 0, 0, 0),
-        ((7, 17_001), 0, 0, 1),
+def test_rows_of_a_block_of_a_cluster_and_of_chunks(
+    host: HostGpu, finish: str, formats: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for shape, gap, shift, blocks in (
+        ((7, 1028), 0, 0, 1),
+        ((7, 3001), 1, 5, 1),
+        ((7, 8192), 0, 0, 1),
+        ((7, 17_001), 0, 0, 3),
+        ((3, 16_384), 0, 0, 2),
     ):
-        if chunks and finish == "log_share":
-            continue  # exponentials.cu makes it
         check(host, finish, formats, shape, gap, shift)
-        assert host.macros[-1]["CHUNKS"] == chunks
+        assert (host.macros[-1]["CLUSTER"], host.macros[-1]["CHUNKS"]) == (blocks, 0)
+    if finish != "log_share":  # exponentials.cu makes it
+        with monkeypatch.context() as patch:
+            patch.setattr(recipes, "CLUSTERED", (99, 0))
+            check(host, finish, formats, (7, 17_001))
+            assert (host.macros[-1]["CLUSTER"], host.macros[-1]["CHUNKS"]) == (1, 1)
 
 
 @pytest.mark.some(4)
@@ -266,13 +273,13 @@ def test_the_engine_finds_rows_where_they_lie(engine: ModuleType, axis: int, dty
 
 
 @pytest.mark.slow(2)
-@pytest.mark.parametrize("length", [40, 10_000])
+@pytest.mark.parametrize("length", [40, 10_000, 70_000])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 @pytest.mark.parametrize("operation", ["logsumexp", "log_softmax", "var"])
 def test_the_engine_has_the_gradients_of_logarithms_and_variances(
     engine: ModuleType, operation: str, dtype: str, length: int
 ) -> None:
-    """Of rows without gaps and others; those of log_softmax that are longer than a chunk take two launches."""
+    """Of rows without gaps and others; those of log_softmax that are longer than a cluster's take two launches."""
     row_gradients._logarithms.cache_clear()
     kind = getattr(torch, dtype)
     for x in (torch.randn(3, length).to(kind), torch.randn(length, 3).to(kind).T):

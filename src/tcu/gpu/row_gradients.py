@@ -5,13 +5,13 @@ from __future__ import annotations
 from tcu.formats.format import Format, get_format
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import OTHER, OUT, ROOM, KernelChoice, Recipe, X
-from tcu.gpu.rows_in_registers import Rows
+from tcu.gpu.rows_in_registers import CLUSTERED, Rows
 from tcu.gpu.structs import constants, struct
 from tcu.gpu.sums import ELEMENTS, loop_of
 from tcu.plan import make_plan
 from tcu.plan.row_lifts import BETWEEN, most_lift
 
-__all__ = ["FINISHES", "LONGEST", "chunk_of", "row_gradients_recipe"]
+__all__ = ["FINISHES", "LONGEST", "is_kept", "row_gradients_recipe"]
 
 FINISHES = {
     "share": "SHARE", "log_share": "LOG_SHARE", "unit": "UNIT", "standard": "STANDARD", "direction": "DIRECTION",
@@ -19,6 +19,8 @@ FINISHES = {
 }  # fmt: skip
 """By that of the operation; a "total" is one of the gradients themselves."""
 _WARP, _TOGETHER = 32, 4
+_MOST_BLOCKS = 8
+"""Of a cluster, as every GPU with clusters has them."""
 LONGEST = 1 << 18
 """Numbers of a row: the plan's chunks of 2^13 that a warp's lanes add up."""
 _REGISTERS = (48, 64, 80, 96, 128, 168)
@@ -38,17 +40,18 @@ ROW_LIFTS = constants(LOWEST=BETWEEN[0], HIGHEST=BETWEEN[1])
 """As in :mod:`tcu.plan.row_lifts`."""
 
 
-def chunk_of(length: int, gpu: Gpu) -> int:
-    """Numbers that a block adds up at a time, of rows of this length."""
+def is_kept(length: int, gpu: Gpu) -> bool:
+    """Whether blocks keep rows of this length in registers, a chunk of the plan each."""
     plan = make_plan(length, get_format("binary32"), gpu.unit)
-    return loop_of(plan)[0] * plan.block * _TOGETHER
+    most = _MOST_BLOCKS if gpu.compute_capability >= CLUSTERED else 1
+    return length <= most * loop_of(plan)[0] * plan.block * _TOGETHER
 
 
 def row_gradients_recipe(
     finish: str, kept: Rows, given: Rows | None, formats: tuple[Format, Format, Format], eps: float, gpu: Gpu,
     weighted: bool = False, left: float = 1.0,
 ) -> Recipe:  # fmt: skip
-    """What serves as many rows as there are, of up to ``LONGEST`` numbers, or, of "log_share", of a chunk's.
+    """What serves as many rows as there are, of up to ``LONGEST`` numbers, or, of "log_share", as :func:`is_kept` says.
 
     ``given``: None where there is one number of binary32 for each row, or, of "total", none; ``left``: of a "variance", the
     numbers of a row less the correction.
@@ -62,7 +65,8 @@ def row_gradients_recipe(
     loads, chain = loop_of(plan)
     assert chain == 1, "one MMA after another is no sum of binary32"
     assert set(formats) <= {element, binary32}, "of 16 bits there is one format"
-    assert finish != "log_share" or kept.length <= chunk_of(kept.length, gpu), "a row is kept"
+    are_kept = is_kept(kept.length, gpu)
+    assert finish != "log_share" or are_kept, "a row is read once"
     turn = plan.block * _TOGETHER
     chunks = -(-kept.length // (loads * turn))
     by_warp = kept.length <= turn
@@ -72,6 +76,7 @@ def row_gradients_recipe(
         rows.aligned and (rows.count <= 1 or rows.stride % _TOGETHER == 0) for rows in read
     )
     turns = loads if chunks > 1 else turns
+    cluster = chunks if are_kept else 1
     threads = 4 * _WARP if by_warp else plan.block
     in_registers = [binary32 if finish == "log_share" else formats[0], *([formats[1]] if given else [])]
     words = turns * sum(4 if each is binary32 else 2 for each in in_registers)  # of a thread
@@ -82,7 +87,7 @@ def row_gradients_recipe(
     macros = {
         "ELEMENT": ELEMENTS[element.name], "LAYOUT": "ALIGNED", "RESULT": ELEMENTS[formats[2].name],
         "FINISH": FINISHES[finish], "KEPT_WIDE": int(formats[0] is binary32), "GIVEN_WIDE": int(formats[1] is binary32),
-        "ROW_WARPS": 1 if by_warp else plan.block // _WARP, "TURNS": turns, "CHUNKS": int(chunks > 1),
+        "ROW_WARPS": 1 if by_warp else plan.block // _WARP, "TURNS": turns, "CHUNKS": int(not are_kept), "CLUSTER": cluster,
         "WEIGHT": int(weighted), "IN_FOURS": int(in_fours), "FULL": int(in_fours and is_full), "RESIDENT": max(1, 65536 // registers // threads),
     }  # fmt: skip
     most = most_lift(eps, finish == "direction")
@@ -90,6 +95,6 @@ def row_gradients_recipe(
         rows=kept.count, length=kept.length, chunks=chunks, kept_stride=kept.stride,
         given_stride=given.stride if given else 0, eps=eps, most_lift=most, left=left,
     )  # fmt: skip
-    blocks = -(-kept.count // 4) if by_warp else kept.count
+    blocks = -(-kept.count // 4) if by_warp else kept.count * cluster
     takes = {"kept": X, "given": OTHER, "out": OUT} | ({"weight": ROOM} if weighted else {})
-    return Recipe((KernelChoice("row_gradients", macros, blocks, threads, problem, takes),))
+    return Recipe((KernelChoice("row_gradients", macros, blocks, threads, problem, takes, cluster=cluster),))

@@ -2,8 +2,9 @@
 // sum_derivatives.py say every operation, all of binary32.  Sums along rows are those of tcu.sum of binary32, by its plan: threads
 // have the numbers that the plan's threads load, four neighbours at a time, and add them up in its order.
 //
-// A row has a warp, or a block of the plan, which keeps it in registers: each number is read once, and each result written once.
-// With CHUNKS it is longer than that, and read again for each sum and for the results; most of it is in the second cache then.
+// A row has a warp, a block of the plan, or a cluster of as many blocks as the plan has chunks, which keep it in registers: each
+// number is read once, and each result written once.  With CHUNKS it is longer than that, and read again for each sum and for the
+// results; most of it is in the second cache then.
 //
 // The few rows of norms whose squares might leave the format are multiplied by a power of two first (tcu/plan/row_lifts.py).
 //
@@ -17,7 +18,8 @@
 //   KEPT_WIDE, GIVEN_WIDE  1: those are of binary32; 0: of ELEMENT
 //   ROW_WARPS   of a row: 1, or those of a block of the plan
 //   TURNS       loads of a thread for a row, or for a chunk of it
-//   CHUNKS      1: rows of several chunks; 0: of one
+//   CLUSTER     blocks of a row, a chunk each (sm_90)
+//   CHUNKS      1: rows of several chunks, of one block; 0: a block has one
 //   WEIGHT      1: what is given is first multiplied by a number of binary32 for each place of a row, of norms with weights
 //   IN_FOURS    1: four neighbours are loaded and stored at once, wherever they lie, and rows have whole fours
 //   FULL        1: rows have a number for each that their threads load
@@ -32,7 +34,6 @@
 #define WIDE 0
 #define LANES 32
 #define WARPS ROW_WARPS
-#define CLUSTER 1
 #define LOADS TURNS
 #define PARTIAL 0
 #define CODES 0
@@ -108,6 +109,9 @@ struct RowOfBoth {
         return (((chunk * TURNS + turn) * ROW_WARPS + warp) * WARP + lane) * TOGETHER;
     }
 
+    // The chunk that a block keeps.
+    __device__ static int own_chunk() { return CLUSTER > 1 ? blockIdx.x % CLUSTER : 0; }
+
     // Whether it has number i of a load.
     __device__ bool has(int at, int i) const { return FULL || (IN_FOURS ? at : at + i) < length; }
 };
@@ -133,6 +137,7 @@ struct OwnOfBoth {
 #if FINISH == LOG_SHARE
     float shares[TURNS * TOGETHER];  // of kept
 #endif
+    int sums = 0;  // of the row that were made
 
     __device__ void load(const RowOfBoth& row, int chunk) {
 #pragma unroll
@@ -165,7 +170,7 @@ __device__ inline void every_chunk(OwnOfBoth& own, const RowOfBoth& row, Action 
         action(chunk);
     }
 #else
-    action(0);
+    action(RowOfBoth::own_chunk());
 #endif
 }
 
@@ -204,14 +209,22 @@ __device__ inline double wide_sum_of_row(OwnOfBoth& own, const RowOfBoth& row, T
             for (int i = 0; i < TOGETHER; ++i) sums[i] = plus(sums[i], number(weights, at, turn, i));
         }
         const double of_chunk = warp::across_warps<ROW_WARPS>(warp::tree<WARP>(of_a_load(sums)));
-        if (threadIdx.x == 0) of_chunks[chunk] = of_chunk;
+        if (threadIdx.x == 0) of_chunks[CHUNKS ? chunk : 0] = of_chunk;
     });
     __syncthreads();
     double sum = of_chunks[0];
-    if constexpr (CHUNKS) {
-        const int lane = threadIdx.x % WARP;
-        sum = __shfl_sync(ALL, warp::tree<WARP>(lane < row.chunks ? of_chunks[lane] : 0.0), 0);
-    }
+    [[maybe_unused]] const int lane = threadIdx.x % WARP;
+#if CLUSTER > 1
+    // Who hears the next but one has read these, as all meet at the next.
+    __shared__ u64 even[CLUSTER], odd[CLUSTER];
+    u64* const of_blocks = own.sums++ % 2 ? odd : even;
+    if (threadIdx.x < CLUSTER) load::store_in_block(of_blocks + RowOfBoth::own_chunk(), threadIdx.x, __double_as_longlong(sum));
+    load::sync_cluster();
+    sum = lane < CLUSTER ? __longlong_as_double(of_blocks[lane]) : 0.0;
+#elif CHUNKS
+    sum = lane < row.chunks ? of_chunks[lane] : 0.0;
+#endif
+    if constexpr (CLUSTER > 1 || CHUNKS) sum = __shfl_sync(ALL, warp::tree<WARP>(sum), 0);
     __syncthreads();  // all have read it
     return sum;
 #endif
@@ -225,14 +238,14 @@ __device__ inline float sum_of_row(OwnOfBoth& own, const RowOfBoth& row, Term te
 #if FINISH == LOG_SHARE
 // Makes a row's numbers their softmax, as exponentials.cu does.
 __device__ inline void share_out(OwnOfBoth& own, const RowOfBoth& row) {
-    const auto is_there = [&](int turn, int i) { return row.has(RowOfBoth::at(0, turn), i); };
+    const auto is_there = [&](int turn, int i) { return row.has(RowOfBoth::at(RowOfBoth::own_chunk(), turn), i); };
     float most = reduce::lowest();
 #pragma unroll
     for (int turn = 0; turn < TURNS; ++turn)
 #pragma unroll
         for (int i = 0; i < TOGETHER; ++i)
             if (is_there(turn, i)) most = reduce::larger(most, own.kept[turn].number(i));
-    most = reduce::largest_of_row(most);
+    most = reduce::largest_of_row<1>(most);
     reduce::Terms terms;
 #pragma unroll
     for (int turn = 0; turn < TURNS; ++turn)
@@ -333,7 +346,8 @@ __device__ inline void store_of_norm(OwnOfBoth& own, const RowOfBoth& row, const
 #endif
 
 extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS)) row_gradients(const __grid_constant__ RowGradients p) {
-    const i64 number = static_cast<i64>(blockIdx.x) * ROWS + (ROWS > 1 ? threadIdx.x / WARP : 0);
+    reduce::begin_row();
+    const i64 number = static_cast<i64>(blockIdx.x / CLUSTER) * ROWS + (ROWS > 1 ? threadIdx.x / WARP : 0);
     if (number >= p.rows) return;
     constexpr int KEPT_BYTES = KEPT_WIDE ? 4 : sizeof(Code), GIVEN_BYTES = GIVEN_WIDE ? 4 : sizeof(Code);
     const RowOfBoth row = {
@@ -342,7 +356,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         static_cast<GradientCode*>(p.out) + number * p.length, static_cast<int>(p.length), static_cast<int>(p.chunks),
         static_cast<const float*>(p.weight)};
     OwnOfBoth own;
-    if (!CHUNKS) own.load(row, 0);
+    if (!CHUNKS) own.load(row, RowOfBoth::own_chunk());
+#if CLUSTER > 1
+    load::wait_for_cluster();  // before blocks write into each other's memory
+#endif
 #if FINISH == SHARE
     const float total = sum_of_row(own, row, [](float y, float g) { return times(g, y); });
     store(own, row, [&](float y, float g) { return times(y, minus(g, total)); });
@@ -358,7 +375,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     store(own, row, [&](float x, float) { return times(given, __fdiv_rn(minus(x, mean), left)); });
 #elif FINISH == TOTAL
     const float total = sum_of_row(own, row, [](float x, float) { return x; });
-    if (threadIdx.x % (WARP * ROW_WARPS) == 0) static_cast<float*>(p.out)[number] = total;
+    if (threadIdx.x % (WARP * ROW_WARPS) == 0 && RowOfBoth::own_chunk() == 0) static_cast<float*>(p.out)[number] = total;
 #else
     float largest = 0;
     const auto look = [&](float x) {
@@ -373,7 +390,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     is_far = is_far && !(first >= least && first < most);
     if (is_far) sum_of_row(own, row, [&](float x, float) { return look(x); });
 #endif
-    const float lift = is_far ? lift_of(__float_as_int(reduce::largest_of_row(largest)), __double2float_rn(p.most_lift)) : 1;
+    const float lift = is_far ? lift_of(__float_as_int(reduce::largest_of_row<1>(largest)), __double2float_rn(p.most_lift)) : 1;
     if (lift == 1)
         store_of_norm<false>(own, row, p, first, 1);
     else
