@@ -11,7 +11,7 @@ from tcu.gpu.sums import ELEMENTS, loop_of
 from tcu.plan import make_plan
 from tcu.plan.row_lifts import BETWEEN, most_lift
 
-__all__ = ["FINISHES", "LONGEST", "is_kept", "row_gradients_recipe"]
+__all__ = ["FINISHES", "LONGEST", "is_log_share_kept", "row_gradients_recipe"]
 
 FINISHES = {
     "share": "SHARE", "log_share": "LOG_SHARE", "unit": "UNIT", "standard": "STANDARD", "direction": "DIRECTION",
@@ -23,8 +23,14 @@ _MOST_BLOCKS = 8
 """Of a cluster, as every GPU with clusters has them."""
 LONGEST = 1 << 18
 """Numbers of a row: the plan's chunks of 2^13 that a warp's lanes add up."""
-_REGISTERS = (48, 64, 80, 96, 128, 168)
-"""Of a thread, of which a multiprocessor has 65,536."""
+_REGISTERS = 65536
+"""Of a multiprocessor."""
+_BESIDE = {
+    "share": (1, 34), "log_share": (0, 36), "unit": (2, 38), "direction": (2, 38), "standard": (2, 34), "variance": (1, 34),
+    "total": (1, 34),
+}  # fmt: skip
+"""Registers of a thread beside its numbers, for each load of a row and else: what was fastest of one block more or less on a
+multiprocessor, of rows of 1000 to 50,257 numbers (H200)."""
 
 RowGradients = struct("RowGradients", """
     const void* kept;
@@ -40,18 +46,26 @@ ROW_LIFTS = constants(LOWEST=BETWEEN[0], HIGHEST=BETWEEN[1])
 """As in :mod:`tcu.plan.row_lifts`."""
 
 
-def is_kept(length: int, gpu: Gpu) -> bool:
-    """Whether blocks keep rows of this length in registers, a chunk of the plan each."""
+def _are_kept(length: int, gpu: Gpu, most: int) -> bool:
+    """Whether blocks keep rows of this length in registers, up to ``most`` of them a chunk of the plan each."""
     plan = make_plan(length, get_format("binary32"), gpu.unit)
-    most = _MOST_BLOCKS if gpu.compute_capability >= CLUSTERED else 1
+    most = most if gpu.compute_capability >= CLUSTERED else 1
     return length <= most * loop_of(plan)[0] * plan.block * _TOGETHER
+
+
+def is_log_share_kept(length: int, gpu: Gpu) -> bool:
+    """The same of "log_share".
+
+    Two launches are faster beyond (rows of 50,257 numbers of bfloat16: 1.5 in place of 1.1 TB/s; H200).
+    """
+    return _are_kept(length, gpu, 4)
 
 
 def row_gradients_recipe(
     finish: str, kept: Rows, given: Rows | None, formats: tuple[Format, Format, Format], eps: float, gpu: Gpu,
     weighted: bool = False, left: float = 1.0,
 ) -> Recipe:  # fmt: skip
-    """What serves as many rows as there are, of up to ``LONGEST`` numbers, or, of "log_share", as :func:`is_kept` says.
+    """What serves as many rows as there are, of up to ``LONGEST`` numbers, or, of "log_share", as :func:`is_log_share_kept` says.
 
     ``given``: None where there is one number of binary32 for each row, or, of "total", none; ``left``: of a "variance", the
     numbers of a row less the correction.
@@ -65,8 +79,7 @@ def row_gradients_recipe(
     loads, chain = loop_of(plan)
     assert chain == 1, "one MMA after another is no sum of binary32"
     assert set(formats) <= {element, binary32}, "of 16 bits there is one format"
-    are_kept = is_kept(kept.length, gpu)
-    assert finish != "log_share" or are_kept, "a row is read once"
+    assert finish != "log_share" or is_log_share_kept(kept.length, gpu), "a row is read once"
     turn = plan.block * _TOGETHER
     chunks = -(-kept.length // (loads * turn))
     by_warp = kept.length <= turn
@@ -76,19 +89,24 @@ def row_gradients_recipe(
         rows.aligned and (rows.count <= 1 or rows.stride % _TOGETHER == 0) for rows in read
     )
     turns = loads if chunks > 1 else turns
+    # Aligned rows of 16 bits come from the second cache faster than blocks meet (of 16,384 numbers softmax 3.9 in place of
+    # 3.5 TB/s, norms 3.4 in place of 2.6; of 32,768 softmax 2.7 in place of 3.3; H200).
+    meets = (
+        not in_fours or formats[0] is binary32 or finish == "log_share" or (finish == "share" and chunks >= 4)
+    )
+    are_kept = _are_kept(kept.length, gpu, _MOST_BLOCKS if meets else 1)
     cluster = chunks if are_kept else 1
     threads = 4 * _WARP if by_warp else plan.block
     in_registers = [binary32 if finish == "log_share" else formats[0], *([formats[1]] if given else [])]
     words = turns * sum(4 if each is binary32 else 2 for each in in_registers)  # of a thread
-    # With fewer, some went to memory.
-    least = words + (6 * turns + 36 if by_warp else 2 * turns + 34) + _TOGETHER * weighted
+    for_a_turn, else_ = (5, 28) if by_warp else _BESIDE[finish]
+    least = words + for_a_turn * turns + else_ + _TOGETHER * weighted
     is_full = kept.length % (turns * (_WARP if by_warp else plan.block) * _TOGETHER) == 0
-    registers = next(each for each in _REGISTERS if each >= least or each == _REGISTERS[-1])
     macros = {
         "ELEMENT": ELEMENTS[element.name], "LAYOUT": "ALIGNED", "RESULT": ELEMENTS[formats[2].name],
         "FINISH": FINISHES[finish], "KEPT_WIDE": int(formats[0] is binary32), "GIVEN_WIDE": int(formats[1] is binary32),
         "ROW_WARPS": 1 if by_warp else plan.block // _WARP, "TURNS": turns, "CHUNKS": int(not are_kept), "CLUSTER": cluster,
-        "WEIGHT": int(weighted), "IN_FOURS": int(in_fours), "FULL": int(in_fours and is_full), "RESIDENT": max(1, 65536 // registers // threads),
+        "WEIGHT": int(weighted), "IN_FOURS": int(in_fours), "FULL": int(in_fours and is_full), "RESIDENT": max(1, _REGISTERS // (least * threads)),
     }  # fmt: skip
     most = most_lift(eps, finish == "direction")
     problem = RowGradients(

@@ -14,7 +14,7 @@ from tcu.formats.format import Format, get_format
 from tcu.gpu.device import current, find_gpu
 from tcu.gpu.exponentials import log_gradients_recipe
 from tcu.gpu.launch import Launch
-from tcu.gpu.row_gradients import LONGEST, is_kept, row_gradients_recipe
+from tcu.gpu.row_gradients import LONGEST, is_log_share_kept, row_gradients_recipe
 from tcu.gpu.rows_in_registers import Rows
 from tcu.ops.result import rounding_target
 
@@ -59,7 +59,7 @@ def row_gradient(
         return None
     library, ordinal = home_of((kept, given))
     with current(ordinal):
-        if finish == "log_share" and not is_kept(kept.shape[axis], find_gpu(ordinal)):
+        if finish == "log_share" and not is_log_share_kept(kept.shape[axis], find_gpu(ordinal)):
             totals = _of_each_row("total", given, axis, None, 1.0, np.float32)
             fits = given.dtype == kept.dtype or given.dtype.itemsize == 4
             return log_gradient(finish, kept, axis, totals, given if fits else given.float(), dtype)
