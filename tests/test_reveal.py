@@ -813,6 +813,17 @@ def test_files_that_are_not_there(pairwise: Revealed, tmp_path: Path) -> None:
         tcu.load_plan(whole)
 
 
+@pytest.mark.parametrize("path", [3, None, b"plan.json", 1.5])
+def test_a_path_must_be_one(pairwise: Revealed, path: Any) -> None:
+    assert pairwise.plan is not None
+    for use in (tcu.load_plan, pairwise.plan.save, tcu.plan.make_matmul_plan(64, "float16", "float16").save):
+        with pytest.raises(ParameterError) as error:
+            use(path)
+        assert str(error.value) == (
+            f"path is of type {type(path).__name__}: give the path of a plan's file, such as 'plan.json'"
+        )
+
+
 def test_a_tree_must_be_one() -> None:
     with pytest.raises(ParameterError, match="node 0 of a tree adds up values that come after it"):
         TreeStep(2, (TreeNode(Additions("binary32"), (0, 2)),), (2,), False, "binary32")
