@@ -667,6 +667,35 @@ def test_another_nan_is_told_by_the_nearest_model_and_ends_the_search() -> None:
     assert calls < 1000
 
 
+A_NUMBER_ONLY = {
+    "zeros": lambda a, b, c: np.zeros_like(c),
+    "ones": lambda a, b, c: np.ones_like(c),
+    "NaN": lambda a, b, c: np.full_like(c, np.nan),
+    "c": lambda a, b, c: c,
+    "c where it is large": lambda a, b, c: np.where(np.abs(c) > 2.0**60, c, 0),
+}
+
+
+@pytest.mark.parametrize("name", A_NUMBER_ONLY)
+def test_what_multiplies_nothing_is_refused_before_a_search(name: str) -> None:
+    """Every candidate agrees with zeros as far as zeros count, and the search for the best of them did not end."""
+    found = infer(A_NUMBER_ONLY[name], k=4, seed=0)
+    assert found.conclusion == "not identified: its results do not depend on A and B: let it return A·B + C"
+    assert (found.identified, found.unit, found.pinned) == (False, None, ())
+
+
+def test_a_target_that_flushes_every_ordinary_result_is_refused() -> None:
+    """So does one of which the questions that decide the alignment show zeros only."""
+
+    def large(a, b, c):
+        d = chain(fused=True)(a, b, c)
+        return np.where(np.abs(d) > 2.0**90, d, np.float32(0))
+
+    found = infer(large, k=4, seed=0, outputs=1000)
+    assert not found.identified
+    assert found.pinned[0].candidates == 0
+
+
 @pytest.mark.slow
 def test_an_inferred_unit_can_be_executed() -> None:
     found = infer("A100", input="tf32", seed=0, outputs=50_000)

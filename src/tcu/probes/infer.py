@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -132,10 +132,8 @@ class _Inferring:
         self.search = Search(target, rng, progress)
 
     def run(self, outputs: int) -> Inference:
-        if not self._repeats_itself():
-            return self._unidentified(
-                None, 0, 0, None, "it does not return the same bits for the same inputs"
-            )
+        if why := self._flaw():
+            return self._unidentified(None, 0, 0, None, why)
         judge = Judge(self.target)
         candidates: Iterable[Arithmetic]
         if self.target.output.name == "s32":
@@ -148,19 +146,22 @@ class _Inferring:
 
     # Stage 0
 
-    def _repeats_itself(self) -> bool:
-        """The same bits again, also with the rows and columns in another place."""
+    def _flaw(self) -> str | None:
+        """Why it is no unit: other bits when asked again, also with rows and columns in another place; or whatever A and B are."""
         self.progress("does it repeat itself")
+        unsteady = "it does not return the same bits for the same inputs"
+        depends = False
         for _ in range(6):
-            q = in_both_formats(adversarial, self.target, self.rng, ROWS, COLUMNS)
+            q, other = (in_both_formats(adversarial, self.target, self.rng, ROWS, COLUMNS) for _ in range(2))
             first = self.target.answer(q)
             if not np.array_equal(first, self.target.answer(q)):
-                return False
+                return unsteady
             scales = None if q.scales is None else (q.scales[0][::-1], q.scales[1][:, ::-1])
             turned = self.target(q.a[::-1].copy(), q.b[:, ::-1].copy(), q.c[::-1, ::-1].copy(), scales)
             if not np.array_equal(first, turned[::-1, ::-1]):
-                return False
-        return True
+                return unsteady
+            depends |= not np.array_equal(first, self.target.answer(replace(other, c=q.c)))
+        return None if depends else "its results do not depend on A and B: let it return A·B + C"
 
     # The end
 
