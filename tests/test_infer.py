@@ -476,7 +476,9 @@ def test_every_kind_of_question_is_asked_however_few_outputs_are_compared(monkey
         assert found.identified
         expected = {name: kinds.REPEATED.get(name, 1) for name in kinds.makers(target)}
         assert Counter(asked) == {name: 2 * count for name, count in expected.items()}
-        assert dict(found.asked) == {name: 128 * count for name, count in expected.items()} | {"any": 4096}
+        compared = dict(found.asked)
+        assert compared.pop("any shape") >= 2 * sum(size**2 for size in range(1, 65))
+        assert compared == {name: 128 * count for name, count in expected.items()} | {"any": 4096}
         assert found.bound == 3 / found.tried
     asked.clear()
     assert infer("A100", input="u8", seed=0, outputs=1).identified
@@ -665,6 +667,42 @@ def test_another_nan_is_told_by_the_nearest_model_and_ends_the_search() -> None:
     assert (found.counterexample.target, found.counterexample.model) == (0x7FABCDEF, 0x7FFFFFFF)
     assert len(found.pinned) == 3
     assert calls < 1000
+
+
+@pytest.mark.slow(2)
+@pytest.mark.parametrize(
+    "deviates",
+    [
+        lambda m, n: m == 32,
+        lambda m, n: n == 1,
+        lambda m, n: m == n == 24,
+        lambda m, n: m > 48 and n < 16,
+    ],
+    ids=["32 rows", "one column", "24 × 24", "tall"],
+)
+def test_bits_that_depend_on_the_shape_are_no_units(deviates) -> None:
+    def shaped(a, b, c):
+        return tcu.mma(a, b, c, unit="A100" if deviates(*c.shape) else "H100")
+
+    found = infer(shaped, k=16, seed=0, outputs=20_000)
+    assert not found.identified, found.conclusion
+    if not deviates(16, 1):
+        assert found.counterexample is None
+        rows, columns = map(int, found.conclusion.split("in a product of ")[1].split(" it ")[0].split(" × "))
+        assert deviates(rows, columns)
+        assert "other bits than for some of its rows and columns alone" in found.conclusion
+
+
+def test_a_function_that_changes_after_many_calls_is_not_said_to_depend_on_the_shape() -> None:
+    calls = 0
+
+    def now_and_then(a, b, c):
+        nonlocal calls
+        calls += 1
+        return tcu.mma(a, b, c, unit="A100" if calls > 800 and calls % 7 == 0 else "H100")
+
+    found = infer(now_and_then, k=16, seed=0, outputs=20_000)
+    assert found.conclusion == "not identified: it does not return the same bits for the same inputs"
 
 
 A_NUMBER_ONLY = {

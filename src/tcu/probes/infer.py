@@ -33,6 +33,10 @@ from tcu.units.arithmetic import (
 
 __all__ = ["Counterexample", "Inference", "Pinned", "infer"]
 
+_LARGEST = 64
+"""Rows and columns of the largest matrices that are asked."""
+_UNSTEADY = "it does not return the same bits for the same inputs"
+
 
 @dataclass(frozen=True)
 class Counterexample:
@@ -149,17 +153,16 @@ class _Inferring:
     def _flaw(self) -> str | None:
         """Why it is no unit: other bits when asked again, also with rows and columns in another place; or whatever A and B are."""
         self.progress("does it repeat itself")
-        unsteady = "it does not return the same bits for the same inputs"
         depends = False
         for _ in range(6):
             q, other = (in_both_formats(adversarial, self.target, self.rng, ROWS, COLUMNS) for _ in range(2))
             first = self.target.answer(q)
             if not np.array_equal(first, self.target.answer(q)):
-                return unsteady
+                return _UNSTEADY
             scales = None if q.scales is None else (q.scales[0][::-1], q.scales[1][:, ::-1])
             turned = self.target(q.a[::-1].copy(), q.b[:, ::-1].copy(), q.c[::-1, ::-1].copy(), scales)
             if not np.array_equal(first, turned[::-1, ::-1]):
-                return unsteady
+                return _UNSTEADY
             depends |= not np.array_equal(first, self.target.answer(replace(other, c=q.c)))
         return None if depends else "its results do not depend on A and B: let it return A·B + C"
 
@@ -199,6 +202,8 @@ class _Inferring:
             # What refuted it, eight columns of one row: whole matrices full of NaN took 4 ms for every candidate.
             at = np.s_[i : i + 1, j // 8 * 8 : j // 8 * 8 + 8]
             told = _part(q, at[0], at[1])
+            if not np.array_equal(self.target.answer(told), answer[at]):
+                return self._unidentified(best, tried, different, None, self._otherwise(q, answer))
             judge.questions.insert(0, (told, answer[at].copy(), ...))
             if refuted is None or tried > refuted.tried:
                 example = _shrunk(self.target, model, q, i, j)
@@ -211,6 +216,13 @@ class _Inferring:
             ):
                 break  # no rule for NaN is right, which refutes what is left of the candidates too
         return refuted
+
+    def _otherwise(self, q: Question, answer: Codes) -> str:
+        """Why some rows and columns have other bits on their own."""
+        if not np.array_equal(self.target.answer(q), answer):
+            return _UNSTEADY
+        rows, columns = answer.shape
+        return f"in a product of {rows} × {columns} it returns other bits than for some of its rows and columns alone"
 
     def _catalogued(self) -> dict[Arithmetic, list[str]]:
         """What units of the catalogue compute with these formats."""
@@ -229,12 +241,21 @@ class _Inferring:
         return bool((of_instruction("", self._instruction(arithmetic)).answer(q) == answer).all())
 
     def _fresh(self, outputs: int) -> Iterator[tuple[str, Question]]:
-        """Every kind of question, whatever ``outputs`` is, and at least so many adversarial outputs."""
+        """Every kind of question and every shape, whatever ``outputs`` is, and at least so many adversarial outputs."""
         for name, make in makers(self.target).items():
             for _ in range(REPEATED.get(name, 1)):
                 yield name, in_both_formats(make, self.target, self.rng)
-        for _ in range(-(-outputs // 64**2)):
-            yield "any", in_both_formats(adversarial, self.target, self.rng, 64, 64)
+        for rows, columns in self._shapes():
+            for make in (ordinary, adversarial) if self.target.input.is_float else (adversarial,):
+                yield "any shape", in_both_formats(make, self.target, self.rng, rows, columns)
+        for _ in range(-(-outputs // _LARGEST**2)):
+            yield "any", in_both_formats(adversarial, self.target, self.rng, _LARGEST, _LARGEST)
+
+    def _shapes(self) -> Iterator[tuple[int, int]]:
+        """Every M beside any N, every N likewise, and every square: the model takes 0.2 s for their questions."""
+        sizes = np.arange(1, _LARGEST + 1)
+        for columns in (self.rng.permutation(sizes), sizes):
+            yield from zip(sizes.tolist(), columns.tolist(), strict=True)
 
     def _not_asked(self) -> tuple[str, ...]:
         t = self.target
@@ -243,7 +264,7 @@ class _Inferring:
             bits += 2 * t.k // t.per_scale * t.scale.bits
         return (
             f"all but a few of the 2^{bits} inputs of one output: an answer that is peculiar to single numbers",
-            f"matrices larger than 64 × 64, and K beyond the instruction's {t.k}",
+            f"matrices larger than {_LARGEST} × {_LARGEST}, and K beyond the instruction's {t.k}",
             *(() if t.second else ("inputs of two different formats",)),
             "C of another format than D",
             "answers that change with time, with the load, or after more calls than were made",
