@@ -25,7 +25,7 @@ from tcu.errors import DtypeError, ParameterError
 from tcu.formats import get_format
 from tcu.formats.scalar import ROUNDINGS
 from tcu.probes import Inference, infer, inputs, kinds
-from tcu.probes.edge_inputs import subnormal_factors, ties_of_sums
+from tcu.probes.edge_inputs import cancelled_products, subnormal_factors, ties_of_sums, zeros_by_place
 from tcu.probes.inputs import DECIDING, adversarial, near_zero, ordinary
 from tcu.probes.kinds import REPEATED, in_both_formats
 from tcu.probes.search import interleaved
@@ -455,6 +455,41 @@ def test_deciding_kinds_hold_what_they_claim(operand: str, k: int) -> None:
     assert set(np.signbit(c).ravel()) == {True, False}
 
 
+@pytest.mark.parametrize(
+    ("operand", "output"), [("bfloat16", "binary32"), ("tf32", "binary32"), ("e5m2", "binary16")]
+)
+def test_products_that_cancel_are_beyond_the_range_and_their_sum_is_finite(operand: str, output: str) -> None:
+    x, z = get_format(operand), get_format(output)
+    operation, rng = Operation(x, z, 8), np.random.default_rng(0)
+    beyond = 0
+    for _ in range(REPEATED["cancelled products"]):
+        q = cancelled_products(operation, rng)
+        a, b = (tcu.formats.decode_array(w >> np.array(x.storage_shift, w.dtype), x) for w in (q.a, q.b))
+        size = np.abs(a[:, None, :] * b.T[None])
+        most = size.max(axis=2, keepdims=True)
+        assert ((size >= most).sum(axis=2) % 2 == 0).all() or size.max() < 2.0**z.emax
+        beyond += bool(size.max() > z.max_finite)
+        assert np.abs((a[:, None, :] * b.T[None]).sum(axis=2)).max() < 2.0**z.emax
+    assert beyond >= REPEATED["cancelled products"] // 3
+
+
+@pytest.mark.parametrize("operand", ["binary16", "e2m1", "s8"])
+def test_zeros_by_place_are_where_a_pattern_says_and_nowhere_else(operand: str) -> None:
+    integer = operand == "s8"
+    operation = Operation(get_format(operand), get_format("s32" if integer else "binary32"), 16)
+    rng = np.random.default_rng(0)
+    seen = [set(), set()]
+    for _ in range(2 * REPEATED["zeros by place"]):
+        q = zeros_by_place(operation, rng)
+        for found, lines in zip(seen, (q.a, q.b.T), strict=True):
+            found |= {tuple(line) for line in (lines != 0).tolist()}
+    wanted = [np.arange(16) == place for place in range(16)]
+    wanted += [np.arange(16) < 8, np.arange(16) >= 8, np.arange(16) % 2 == 0, np.arange(16) % 2 == 1]
+    wanted += [~each for each in wanted]
+    for found in seen:
+        assert {tuple(each.tolist()) for each in wanted} | {(True,) * 16} <= found
+
+
 @pytest.mark.slow
 def test_every_kind_of_question_is_asked_however_few_outputs_are_compared(monkeypatch) -> None:
     asked: list[str] = []
@@ -482,7 +517,9 @@ def test_every_kind_of_question_is_asked_however_few_outputs_are_compared(monkey
         assert found.bound == 3 / found.tried
     asked.clear()
     assert infer("A100", input="u8", seed=0, outputs=1).identified
-    assert Counter(asked) == {"adversarial bits": 1, "extremes": 1, "saturation": 4, "all zeros": 1}
+    assert Counter(asked) == {
+        "adversarial bits": 1, "extremes": 1, "saturation": 4, "all zeros": 1, "zeros by place": 64,
+    }  # fmt: skip
 
 
 # Targets that no member of the family is
@@ -617,8 +654,8 @@ def test_what_is_wrong_in_one_place_alone_is_never_identified(box: Box) -> None:
     assert not found.identified, found.conclusion
 
 
-def test_the_boxes_are_sixty() -> None:
-    assert len({box.name for box in HOLES}) == len(HOLES) >= 60
+def test_the_boxes_are_seventy() -> None:
+    assert len({box.name for box in HOLES}) == len(HOLES) >= 70
 
 
 @pytest.mark.slow

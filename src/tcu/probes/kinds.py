@@ -426,6 +426,8 @@ _FLOAT: dict[str, Maker] = {
     "c beside a smallest product": edge_inputs.c_beside_a_smallest_product,
     "small products alone": edge_inputs.small_products_alone,
     "ties beside c": edge_inputs.ties_beside_c,
+    "cancelled products": edge_inputs.cancelled_products,
+    "zeros by place": edge_inputs.zeros_by_place,
     "inf times zero": _infinity_times_zero,
     "inf minus inf": _infinity_minus_infinity,
     "NaN pairs": _nan_pairs,
@@ -435,6 +437,7 @@ REPEATED = {make.__name__.replace("_", " "): count for make, count in inputs.DEC
     "carries": 8, "ties of the smallest": 6, "binade edges": 12,
     "one sign": 12, "one deviates": 12, "subnormal factors": 48, "ties of sums": 16, "differences of the smallest": 12,
     "c alone": 8, "c beside a smallest product": 4, "small products alone": 16, "ties beside c": 16,
+    "cancelled products": 48, "zeros by place": 64,
     "NaN that meet": 4, "saturation": 4,
     "any scales": 8, "cancelled groups": 24, "sunken groups": 24,
 }  # fmt: skip
@@ -447,4 +450,5 @@ _INTEGER: dict[str, Maker] = {
     "extremes": _integer_extremes,
     "saturation": _saturation,
     "all zeros": _all_zeros,
+    "zeros by place": edge_inputs.zeros_by_place,
 }
