@@ -318,7 +318,7 @@ def cancelled_products(
     limit = min(z.emax - 2, highest)
     # About the limit, where the others are not all cut, above it, at the end, or anywhere.
     windows = (
-        (limit, limit + 26),
+        (limit, limit + 20),
         (limit, highest),
         (highest - 4, highest),
         (max(2 * x.emin, z.emin), highest),
