@@ -74,6 +74,22 @@ def test_pairs_of_two_formats_are_identified(unit: str, instruction: str, format
     assert "inputs of two different formats" not in found.not_asked
 
 
+@pytest.mark.parametrize("formats", ["u8,s8", "s8,u8"])
+def test_integers_of_two_signednesses_are_asked_as_such(formats: str) -> None:
+    """B was asked in A's format: a unit that takes B for unsigned was identified, and one that does not was not."""
+
+    def product(a, b, c):
+        assert [each.dtype.name for each in (a, b)] == [
+            {"u8": "uint8", "s8": "int8"}[f] for f in formats.split(",")
+        ]
+        return (a.astype(np.int64) @ b.astype(np.int64) + c).astype(np.int32)
+
+    found = infer(product, input=formats, k=16, seed=0, outputs=1000)
+    assert found.arithmetic == tcu.units.ExactInteger(), found.conclusion
+    assert found.identified
+    assert "inputs of two different formats" not in found.not_asked
+
+
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("output", ["binary32", "binary16"])
 @pytest.mark.parametrize("first", ["e4m3", "e5m2"])
