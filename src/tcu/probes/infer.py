@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from tcu.errors import ParameterError
 from tcu.formats.array import checked_seed, whole_number
@@ -199,8 +200,9 @@ class _Inferring:
                     tuple(asked.items()), self._not_asked(), units,
                 )  # fmt: skip
             i, j = (int(x) for x in np.argwhere(wrong)[0])
-            # What refuted it, eight columns of one row: whole matrices full of NaN took 4 ms for every candidate.
-            at = np.s_[i : i + 1, j // 8 * 8 : j // 8 * 8 + 8]
+            # What refuted it, eight columns of one row, twice the same if there are fewer: whole matrices full of NaN took 4 ms
+            # for every candidate.
+            at = np.s_[i : i + 1, (j // 8 * 8 + np.arange(8)) % answer.shape[1]]
             told = _part(q, at[0], at[1])
             if not np.array_equal(self.target.answer(told), answer[at]):
                 return self._unidentified(best, tried, different, None, self._otherwise(q, answer))
@@ -247,7 +249,8 @@ class _Inferring:
                 yield name, in_both_formats(make, self.target, self.rng)
         for rows, columns in self._shapes():
             for make in (ordinary, adversarial) if self.target.input.is_float else (adversarial,):
-                yield "any shape", in_both_formats(make, self.target, self.rng, rows, columns)
+                for _ in range(-(-ROWS * COLUMNS // (rows * columns))):
+                    yield "any shape", in_both_formats(make, self.target, self.rng, rows, columns)
         for _ in range(-(-outputs // _LARGEST**2)):
             yield "any", in_both_formats(adversarial, self.target, self.rng, _LARGEST, _LARGEST)
 
@@ -303,7 +306,7 @@ class _Inferring:
         )
 
 
-def _part(q: Question, rows: slice, columns: slice) -> Question:
+def _part(q: Question, rows: slice, columns: slice | npt.NDArray[np.int_]) -> Question:
     """Copies of some rows of A and columns of B, with their scales."""
     scales = None if q.scales is None else (q.scales[0][rows].copy(), q.scales[1][:, columns].copy())
     return Question(q.a[rows].copy(), q.b[:, columns].copy(), q.c[rows, columns].copy(), scales)
