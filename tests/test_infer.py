@@ -27,6 +27,7 @@ from tcu.formats.scalar import ROUNDINGS
 from tcu.probes import Inference, infer, inputs, kinds
 from tcu.probes.edge_inputs import cancelled_products, subnormal_factors, ties_of_sums, zeros_by_place
 from tcu.probes.inputs import DECIDING, adversarial, near_zero, ordinary
+from tcu.probes.judge import Judge
 from tcu.probes.kinds import REPEATED, in_both_formats
 from tcu.probes.search import interleaved
 from tcu.probes.target import Operation, Target, as_target, of_instruction
@@ -744,6 +745,29 @@ def test_bits_that_depend_on_the_shape_are_no_units(deviates) -> None:
         rows, columns = map(int, found.conclusion.split("in a product of ")[1].split(" it ")[0].split(" × "))
         assert deviates(rows, columns)
         assert "other bits than for some of its rows and columns alone" in found.conclusion
+
+
+def test_what_refutes_a_candidate_fills_the_lanes_of_the_kernel(monkeypatch) -> None:
+    """The judge's kernels write eight columns at a time: of one column they wrote into other memory."""
+    widths: list[int] = []
+    wanted = sys.modules["tcu.probes.infer"]._part
+
+    def spied(q, rows, columns):
+        part = wanted(q, rows, columns)
+        widths.append(part.c.shape[1])
+        return part
+
+    def narrow(a, b, c):
+        return tcu.mma(a, b, c, unit="A100" if 1 < c.shape[1] < 8 else "H100")
+
+    monkeypatch.setattr(sys.modules["tcu.probes.infer"], "_part", spied)
+    assert not infer(narrow, k=16, seed=0, outputs=1000).identified
+    assert set(widths) == {8}
+    judge = Judge(as_target("H100"))
+    q = ordinary(judge.target, np.random.default_rng(0), 16, 3)
+    judge.questions = [(q, judge.target.answer(q), ...)]
+    with pytest.raises(AssertionError, match="eight columns at a time"):
+        judge.agrees(AlignedSum(16, 25, "RZ", -133))
 
 
 def test_a_function_that_changes_after_many_calls_is_not_said_to_depend_on_the_shape() -> None:
