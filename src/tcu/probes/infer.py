@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tcu.errors import ParameterError
 from tcu.formats.array import checked_seed, whole_number
-from tcu.probes.inputs import adversarial, ordinary
+from tcu.probes.inputs import adversarial, ordinary, tail_of_a_product
 from tcu.probes.judge import Judge, describe
 from tcu.probes.kinds import COLUMNS, REPEATED, ROWS, in_both_formats, makers
 from tcu.probes.search import Pinned, Progress, Search, plainest
@@ -247,8 +247,10 @@ class _Inferring:
         for name, make in makers(self.target).items():
             for _ in range(REPEATED.get(name, 1)):
                 yield name, in_both_formats(make, self.target, self.rng)
+        # A tail tells F 24 from F 25 always, ordinary and adversarial numbers in half and in a third of their questions.
+        of_floats = (ordinary, tail_of_a_product) if self.target.input.is_float else ()
         for rows, columns in self._shapes():
-            for make in (ordinary, adversarial) if self.target.input.is_float else (adversarial,):
+            for make in (*of_floats, adversarial):
                 # Of fewer outputs than other kinds have, a unit that is another for one column passed at 3 of 6 seeds.
                 for _ in range(-(-ROWS * COLUMNS // (rows * columns))):
                     yield "any shape", in_both_formats(make, self.target, self.rng, rows, columns)
