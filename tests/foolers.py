@@ -109,6 +109,24 @@ def _(x: Numbers) -> Any:
     return in_turn(x if np.abs(x).max() > 2.0**90 else x[::-1])
 
 
+@_sum("has another last bit where one number alone is not zero, and larger than 2")
+def _(x: Numbers) -> Any:
+    total = in_turn(x)
+    return np.nextafter(total, np.float32(0)) if np.count_nonzero(x) == 1 and abs(total) > 2 else total
+
+
+@_sum("turns round where magnitudes are more than 2^120 apart")
+def _(x: Numbers) -> Any:
+    size = np.abs(x[x != 0]).astype(np.float64)
+    return in_turn(x[::-1] if size.size and size.max() > 2.0**120 * size.min() else x)
+
+
+@_sum("leaves out what is less than 2^-130 of the largest number")
+def _(x: Numbers) -> Any:
+    size = np.abs(x).astype(np.float64)
+    return in_turn(np.where(size * 2.0**130 < size.max(), np.float32(0), x))
+
+
 @_sum("takes a wider format for small numbers")
 def _(x: Numbers) -> Any:
     return in_turn(x.astype(np.float64) if np.abs(x).max() < 1 else x)

@@ -210,6 +210,36 @@ def words_of_16_bits(unit: Callable[..., Array], a: Array, b: Array, c: Array) -
     return (pairs.sum(axis=1) + c + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
+def rows_without(*places: int) -> Callable[[Array, Array, Array], Array]:
+    """The rows of A that are zero there, and nowhere else."""
+
+    def condition(a: Array, b: Array, c: Array) -> Array:
+        zero = np.isin(np.arange(a.shape[1]), places)
+        return np.broadcast_to(((a == 0) == zero).all(axis=1)[:, None], c.shape)
+
+    return condition
+
+
+def columns_without(*places: int) -> Callable[[Array, Array, Array], Array]:
+    """The columns of B, likewise."""
+    of_rows = rows_without(*places)
+    return lambda a, b, c: of_rows(b.T, a.T, c.T).T
+
+
+def beyond_the_range(exponent: int) -> Callable[[Array, Array, Array], Array]:
+    """A product is larger than this power of two."""
+    return lambda a, b, c: np.abs(products(a, b)).max(axis=2) > 2.0**exponent
+
+
+def one_for_zero(condition: Callable[[Array, Array, Array], Array]) -> Callable[..., Array]:
+    return lambda unit, a, b, c: np.where((unit() == 0) & condition(a, b, c), 1, unit())
+
+
+def finite_where(condition: Callable[[Array, Array, Array], Array], **changes: Any) -> Callable[..., Array]:
+    """The unit with other parameters where the condition holds and the result is finite."""
+    return lambda unit, a, b, c: np.where(np.isfinite(unit()) & condition(a, b, c), unit(**changes), unit())
+
+
 QUIET = 0x7FC00000
 HOLES = (
     # Carries
@@ -272,6 +302,28 @@ HOLES = (
         box(f"a last bit off where the largest product is k = {place}", AMPERE, off_at(lone(place)), "bfloat16")
         for place in (1, 14)
     ),
+    # Zeros by place
+    *(
+        box(f"a last bit off where {name}", HOPPER, off_at(condition))
+        for name, condition in (
+            ("the first half of a row is zero, and no other number", rows_without(*range(8))),
+            ("every other number of a row is zero", rows_without(*range(0, 16, 2))),
+            ("two of four in a row are zero", rows_without(*(i for i in range(16) if i % 4 >= 2))),
+            ("every other number of a column is zero", columns_without(*range(1, 16, 2))),
+            ("one number of a column alone is not zero", columns_without(*(i for i in range(16) if i != 3))),
+        )
+    ),
+    box("a bit less where the first quarter of a row is zero", HOPPER, where(rows_without(0, 1, 2, 3), fraction_bits=24)),
+    # Products beyond the range that cancel
+    *(
+        box(f"a last bit off where products above 2^141 cancel, {fmt}", rules, off_at(beyond_the_range(141)), fmt, k=8)
+        for fmt, rules in (("bfloat16", HOPPER), ("tf32", AMPERE))
+    ),
+    box("a bit less where products above 2^150 cancel", AMPERE, finite_where(beyond_the_range(150), fraction_bits=23), "bfloat16"),
+    *(
+        box(f"1 for 0 where products above 2^{exponent} cancel, {fmt}", HOPPER, one_for_zero(beyond_the_range(exponent)), fmt, k=8)
+        for exponent, fmt in ((200, "bfloat16"), (250, "tf32"))
+    ),
     # Chains
     box("a chain in two lanes where all is positive", FusedChain(), where(all_positive, lanes=2)),
     box("a chain with a late c where c is zero", FusedChain(), where(zero_c, late_c=True, order=(2, 0, 1, *range(3, 16)))),
@@ -301,6 +353,8 @@ HOLES = (
     # Inputs that become binary16
     box("not through binary16 where the sum is negative", THROUGH, where(negative, through_binary16=False), "e4m3", k=32),
     # Integers
+    box("no products of an even k where those of a row are zero", ExactInteger(),
+        lambda unit, a, b, c: np.where(rows_without(*range(0, 32, 2))(a, b, c), c, unit()), "s8", "s32", 32),
     box("saturates upwards alone", ExactInteger(),
         lambda unit, a, b, c: np.where(unit(saturate=True) == 2**31 - 1, 2**31 - 1, unit()), "s8", "s32", 32),
     box("saturates where c is negative", ExactInteger(), where(lambda a, b, c: c < 0, saturate=True), "s8", "s32", 32),

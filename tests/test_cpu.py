@@ -70,6 +70,15 @@ def test_the_processor_answers_every_kind_of_question_as_the_model(row: Instruct
             assert np.array_equal(bits(own), bits(model.multiply_accumulate(a, b, c, row))), kind
 
 
+@pytest.mark.parametrize("row", [row for row in ROWS if row.a != row.b], ids=lambda row: row.name)
+def test_instructions_of_two_signednesses_are_identified(row: Instruction) -> None:
+    """B was asked in A's format, and none of them was."""
+    needs(row)
+    found = tcu.infer("cpu", instruction=row.name, input=f"{row.a},{row.b}", seed=0, outputs=1000)
+    assert found.arithmetic == ExactInteger(), found.conclusion
+    assert found.identified
+
+
 @pytest.mark.parametrize("row", [row for row in ROWS if get_format(row.a).is_float], ids=lambda row: row.name)
 def test_the_processor_answers_hostile_numbers_as_the_model(row: Instruction) -> None:
     needs(row)

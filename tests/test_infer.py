@@ -25,8 +25,9 @@ from tcu.errors import DtypeError, ParameterError
 from tcu.formats import get_format
 from tcu.formats.scalar import ROUNDINGS
 from tcu.probes import Inference, infer, inputs, kinds
-from tcu.probes.edge_inputs import subnormal_factors, ties_of_sums
+from tcu.probes.edge_inputs import cancelled_products, subnormal_factors, ties_of_sums, zeros_by_place
 from tcu.probes.inputs import DECIDING, adversarial, near_zero, ordinary
+from tcu.probes.judge import Judge
 from tcu.probes.kinds import REPEATED, in_both_formats
 from tcu.probes.search import interleaved
 from tcu.probes.target import Operation, Target, as_target, of_instruction
@@ -71,6 +72,22 @@ def test_pairs_of_two_formats_are_identified(unit: str, instruction: str, format
     assert isinstance(own, AlignedSum)
     names = ("block", "rounding", "order", "late_c", "through_binary16")
     assert [getattr(found.arithmetic, n) for n in names] == [getattr(own, n) for n in names]
+    assert "inputs of two different formats" not in found.not_asked
+
+
+@pytest.mark.parametrize("formats", ["u8,s8", "s8,u8"])
+def test_integers_of_two_signednesses_are_asked_as_such(formats: str) -> None:
+    """B was asked in A's format: a unit that takes B for unsigned was identified, and one that does not was not."""
+
+    def product(a, b, c):
+        assert [each.dtype.name for each in (a, b)] == [
+            {"u8": "uint8", "s8": "int8"}[f] for f in formats.split(",")
+        ]
+        return (a.astype(np.int64) @ b.astype(np.int64) + c).astype(np.int32)
+
+    found = infer(product, input=formats, k=16, seed=0, outputs=1000)
+    assert found.arithmetic == tcu.units.ExactInteger(), found.conclusion
+    assert found.identified
     assert "inputs of two different formats" not in found.not_asked
 
 
@@ -455,6 +472,41 @@ def test_deciding_kinds_hold_what_they_claim(operand: str, k: int) -> None:
     assert set(np.signbit(c).ravel()) == {True, False}
 
 
+@pytest.mark.parametrize(
+    ("operand", "output"), [("bfloat16", "binary32"), ("tf32", "binary32"), ("e5m2", "binary16")]
+)
+def test_products_that_cancel_are_beyond_the_range_and_their_sum_is_finite(operand: str, output: str) -> None:
+    x, z = get_format(operand), get_format(output)
+    operation, rng = Operation(x, z, 8), np.random.default_rng(0)
+    beyond = 0
+    for _ in range(REPEATED["cancelled products"]):
+        q = cancelled_products(operation, rng)
+        a, b = (tcu.formats.decode_array(w >> np.array(x.storage_shift, w.dtype), x) for w in (q.a, q.b))
+        size = np.abs(a[:, None, :] * b.T[None])
+        most = size.max(axis=2, keepdims=True)
+        assert ((size >= most).sum(axis=2) % 2 == 0).all() or size.max() < 2.0**z.emax
+        beyond += bool(size.max() > z.max_finite)
+        assert np.abs((a[:, None, :] * b.T[None]).sum(axis=2)).max() < 2.0**z.emax
+    assert beyond >= REPEATED["cancelled products"] // 3
+
+
+@pytest.mark.parametrize("operand", ["binary16", "e2m1", "s8"])
+def test_zeros_by_place_are_where_a_pattern_says_and_nowhere_else(operand: str) -> None:
+    integer = operand == "s8"
+    operation = Operation(get_format(operand), get_format("s32" if integer else "binary32"), 16)
+    rng = np.random.default_rng(0)
+    seen = [set(), set()]
+    for _ in range(2 * REPEATED["zeros by place"]):
+        q = zeros_by_place(operation, rng)
+        for found, lines in zip(seen, (q.a, q.b.T), strict=True):
+            found |= {tuple(line) for line in (lines != 0).tolist()}
+    wanted = [np.arange(16) == place for place in range(16)]
+    wanted += [np.arange(16) < 8, np.arange(16) >= 8, np.arange(16) % 2 == 0, np.arange(16) % 2 == 1]
+    wanted += [~each for each in wanted]
+    for found in seen:
+        assert {tuple(each.tolist()) for each in wanted} | {(True,) * 16} <= found
+
+
 @pytest.mark.slow
 def test_every_kind_of_question_is_asked_however_few_outputs_are_compared(monkeypatch) -> None:
     asked: list[str] = []
@@ -476,11 +528,15 @@ def test_every_kind_of_question_is_asked_however_few_outputs_are_compared(monkey
         assert found.identified
         expected = {name: kinds.REPEATED.get(name, 1) for name in kinds.makers(target)}
         assert Counter(asked) == {name: 2 * count for name, count in expected.items()}
-        assert dict(found.asked) == {name: 128 * count for name, count in expected.items()} | {"any": 4096}
+        compared = dict(found.asked)
+        assert compared.pop("any shape") >= 3 * sum(size**2 for size in range(1, 65))
+        assert compared == {name: 128 * count for name, count in expected.items()} | {"any": 4096}
         assert found.bound == 3 / found.tried
     asked.clear()
     assert infer("A100", input="u8", seed=0, outputs=1).identified
-    assert Counter(asked) == {"adversarial bits": 1, "extremes": 1, "saturation": 4, "all zeros": 1}
+    assert Counter(asked) == {
+        "adversarial bits": 1, "extremes": 1, "saturation": 4, "all zeros": 1, "zeros by place": 64,
+    }  # fmt: skip
 
 
 # Targets that no member of the family is
@@ -615,8 +671,8 @@ def test_what_is_wrong_in_one_place_alone_is_never_identified(box: Box) -> None:
     assert not found.identified, found.conclusion
 
 
-def test_the_boxes_are_sixty() -> None:
-    assert len({box.name for box in HOLES}) == len(HOLES) >= 60
+def test_the_boxes_are_seventy() -> None:
+    assert len({box.name for box in HOLES}) == len(HOLES) >= 70
 
 
 @pytest.mark.slow
@@ -665,6 +721,94 @@ def test_another_nan_is_told_by_the_nearest_model_and_ends_the_search() -> None:
     assert (found.counterexample.target, found.counterexample.model) == (0x7FABCDEF, 0x7FFFFFFF)
     assert len(found.pinned) == 3
     assert calls < 1000
+
+
+@pytest.mark.slow(2)
+@pytest.mark.parametrize(
+    "deviates",
+    [
+        lambda m, n: m == 32,
+        lambda m, n: n == 1,
+        lambda m, n: m == n == 24,
+        lambda m, n: m > 48 and n < 16,
+    ],
+    ids=["32 rows", "one column", "24 × 24", "tall"],
+)
+def test_bits_that_depend_on_the_shape_are_no_units(deviates) -> None:
+    def shaped(a, b, c):
+        return tcu.mma(a, b, c, unit="A100" if deviates(*c.shape) else "H100")
+
+    found = infer(shaped, k=16, seed=0, outputs=20_000)
+    assert not found.identified, found.conclusion
+    if not deviates(16, 1):
+        assert found.counterexample is None
+        rows, columns = map(int, found.conclusion.split("in a product of ")[1].split(" it ")[0].split(" × "))
+        assert deviates(rows, columns)
+        assert "other bits than for some of its rows and columns alone" in found.conclusion
+
+
+def test_what_refutes_a_candidate_fills_the_lanes_of_the_kernel(monkeypatch) -> None:
+    """The judge's kernels write eight columns at a time: of one column they wrote into other memory."""
+    widths: list[int] = []
+    wanted = sys.modules["tcu.probes.infer"]._part
+
+    def spied(q, rows, columns):
+        part = wanted(q, rows, columns)
+        widths.append(part.c.shape[1])
+        return part
+
+    def narrow(a, b, c):
+        return tcu.mma(a, b, c, unit="A100" if 1 < c.shape[1] < 8 else "H100")
+
+    monkeypatch.setattr(sys.modules["tcu.probes.infer"], "_part", spied)
+    assert not infer(narrow, k=16, seed=0, outputs=1000).identified
+    assert set(widths) == {8}
+    judge = Judge(as_target("H100"))
+    q = ordinary(judge.target, np.random.default_rng(0), 16, 3)
+    judge.questions = [(q, judge.target.answer(q), ...)]
+    with pytest.raises(AssertionError, match="eight columns at a time"):
+        judge.agrees(AlignedSum(16, 25, "RZ", -133))
+
+
+def test_a_function_that_changes_after_many_calls_is_not_said_to_depend_on_the_shape() -> None:
+    calls = 0
+
+    def now_and_then(a, b, c):
+        nonlocal calls
+        calls += 1
+        return tcu.mma(a, b, c, unit="A100" if calls > 800 and calls % 7 == 0 else "H100")
+
+    found = infer(now_and_then, k=16, seed=0, outputs=20_000)
+    assert found.conclusion == "not identified: it does not return the same bits for the same inputs"
+
+
+A_NUMBER_ONLY = {
+    "zeros": lambda a, b, c: np.zeros_like(c),
+    "ones": lambda a, b, c: np.ones_like(c),
+    "NaN": lambda a, b, c: np.full_like(c, np.nan),
+    "c": lambda a, b, c: c,
+    "c where it is large": lambda a, b, c: np.where(np.abs(c) > 2.0**60, c, 0),
+}
+
+
+@pytest.mark.parametrize("name", A_NUMBER_ONLY)
+def test_what_multiplies_nothing_is_refused_before_a_search(name: str) -> None:
+    """Every candidate agrees with zeros as far as zeros count, and the search for the best of them did not end."""
+    found = infer(A_NUMBER_ONLY[name], k=4, seed=0)
+    assert found.conclusion == "not identified: its results do not depend on A and B: let it return A·B + C"
+    assert (found.identified, found.unit, found.pinned) == (False, None, ())
+
+
+def test_a_target_that_flushes_every_ordinary_result_is_refused() -> None:
+    """So does one of which the questions that decide the alignment show zeros only."""
+
+    def large(a, b, c):
+        d = chain(fused=True)(a, b, c)
+        return np.where(np.abs(d) > 2.0**90, d, np.float32(0))
+
+    found = infer(large, k=4, seed=0, outputs=1000)
+    assert not found.identified
+    assert found.pinned[0].candidates == 0
 
 
 @pytest.mark.slow

@@ -627,6 +627,40 @@ def test_a_product_that_saturates_is_reproduced_but_for_that() -> None:
             assert found.predict(each.x, each.y)[each.result] == each.plan
 
 
+def at_one_place(x: Any) -> Any:
+    """A sum in turn, but for NaN at 3, and an infinity at 13 alone, of 20."""
+    if np.isnan(x[3]) or (np.isinf(x[13]) and np.isinf(x).sum() == 1):
+        return np.float32(7)
+    with np.errstate(all="ignore"):
+        return in_turn(x)
+
+
+def overflows_from_there(x: Any) -> Any:
+    """Saturates where it is the numbers from the fourth on that are too large together."""
+    with np.errstate(all="ignore"):
+        total = in_turn(x)
+        late = not x[:3].any() and np.isinf(total) and np.isfinite(x).all()
+    return np.copysign(np.finfo(np.float32).max, total) if late else total
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (at_one_place, {"one NaN", "one infinity"}),
+        (overflows_from_there, {"a sum beyond the largest number"}),
+    ],
+)
+def test_special_values_are_asked_about_at_every_place(function: Any, expected: set[str], seed: int) -> None:
+    """The first, the middle and the last place said nothing of the others."""
+    found = tcu.reveal(function, 20, dtype="float32", seed=seed, outputs=200)
+    reproduced(found)
+    assert {each.what for each in found.special} == expected
+    for each in found.special:
+        assert float(function(each.x)) == each.function
+        assert found.predict(each.x) == each.plan or math.isnan(each.plan)
+
+
 def test_a_sum_that_refuses_infinities_is_reproduced_but_for_that() -> None:
     found = tcu.reveal(math.fsum, 9, seed=0, outputs=100)
     reproduced(found)
@@ -681,7 +715,7 @@ def test_what_is_asked_of_special_values(kind: str, n: int | None, shape: Any, d
         function = lambda a, b, f=function: f(a.astype(np.float32), b.astype(np.float32))  # noqa: E731
     box = black_box(function, n, kind, get_format(dtype).dtype, shape)
     asked: dict[str, bool] = {}
-    for what, x, y in special_inputs(box):
+    for what, x, y in special_inputs(box, np.random.default_rng(0)):
         asked[what] = asked.get(what, True) and not np.isfinite(box(x, y)).all()
         values = x.astype(np.float64)
         assert np.isnan(values).any() == (what == "one NaN")
@@ -811,6 +845,17 @@ def test_files_that_are_not_there(pairwise: Revealed, tmp_path: Path) -> None:
     whole.write_text(json.dumps(document), "utf-8")
     with pytest.raises(DataFileError, match="holds a Additions, not a whole plan"):
         tcu.load_plan(whole)
+
+
+@pytest.mark.parametrize("path", [3, None, b"plan.json", 1.5])
+def test_a_path_must_be_one(pairwise: Revealed, path: Any) -> None:
+    assert pairwise.plan is not None
+    for use in (tcu.load_plan, pairwise.plan.save, tcu.plan.make_matmul_plan(64, "float16", "float16").save):
+        with pytest.raises(ParameterError) as error:
+            use(path)
+        assert str(error.value) == (
+            f"path is of type {type(path).__name__}: give the path of a plan's file, such as 'plan.json'"
+        )
 
 
 def test_a_tree_must_be_one() -> None:

@@ -25,7 +25,8 @@ from tcu.plan import MatmulPlan, Plan, load_plan
 from tcu.probes.black_box import same_bits
 from tcu.probes.library import dtype_for, with_arrays_alone
 from tcu.probes.replay import multiplies, predict, tree_of
-from tcu.probes.reveal import Revealed, SumCounterexample, reveal
+from tcu.probes.reveal import reveal
+from tcu.probes.revealed import Revealed, SumCounterexample
 from tcu.report.html_page import Markup, page
 from tcu.report.html_page import drawing as html_drawing
 from tcu.report.tree_svg import tree_svg

@@ -47,7 +47,7 @@ _KINDS: dict[str, Callable[..., Any]] = {
 def load_plan(path: str | Path) -> Plan | MatmulPlan:
     """The plan that :meth:`tcu.plan.Plan.save`, :meth:`tcu.plan.MatmulPlan.save` or ``tcu reveal -o`` wrote.
 
-    Raises DataFileError.
+    Raises DataFileError, or ParameterError for what is no path.
 
     Examples
     --------

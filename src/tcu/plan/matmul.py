@@ -86,7 +86,7 @@ class MatmulPlan:
         return "binary64" if self.accumulator == "binary64" else "binary32"
 
     def save(self, path: str | Path) -> None:
-        """Write the plan as JSON, which :func:`tcu.load_plan` reads; raises DataFileError."""
+        """Write the plan as JSON, which :func:`tcu.load_plan` reads; raises DataFileError or ParameterError."""
         stored.write(self, path)
 
     def __str__(self) -> str:

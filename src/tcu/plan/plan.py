@@ -209,7 +209,7 @@ class Plan:
         return max((len(part.steps) for part in self.parts), default=0) + len(self.final)
 
     def save(self, path: str | Path) -> None:
-        """Write the plan as JSON, which :func:`tcu.load_plan` reads; raises DataFileError."""
+        """Write the plan as JSON, which :func:`tcu.load_plan` reads; raises DataFileError or ParameterError."""
         stored.write(self, path)
 
     def lengths(self) -> Iterator[tuple[Step, int]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tcu.errors import DataFileError, TcuError
+from tcu.errors import DataFileError, ParameterError, TcuError
 
 __all__ = ["document", "read", "record_of", "write"]
 
@@ -40,17 +40,22 @@ def document(record: Any) -> dict[str, Any]:
 
 
 def write(record: Any, path: str | Path) -> None:
-    """The document of a record in a file; raises DataFileError."""
+    """The document of a record in a file; raises DataFileError, or ParameterError for what is no path."""
+    file = _file(path)
     try:
-        Path(path).write_text(json.dumps(document(record)) + "\n", encoding="utf-8")
+        file.write_text(json.dumps(document(record)) + "\n", encoding="utf-8")
     except OSError as error:
         raise DataFileError(f"cannot write {path}: {error.strerror or error}: choose another place") from None
 
 
 def read(path: str | Path, kinds: Mapping[str, Callable[..., Any]], node: type) -> Any:
-    """The record in a file that :func:`write` wrote, made by what makes each of its ``kinds``; raises DataFileError."""
+    """The record in a file that :func:`write` wrote, made by what makes each of its ``kinds``.
+
+    Raises DataFileError, or ParameterError for what is no path.
+    """
+    file = _file(path)
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        found = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataFileError(f"cannot read {path}: {error.strerror or error}") from None
     except (ValueError, RecursionError):
@@ -85,6 +90,15 @@ def record_of(document: Any, kinds: Mapping[str, Callable[..., Any]], node: type
         return record(document["plan"])
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError, TcuError) as error:
         raise _no_plan(path, f"{type(error).__name__}: {error}") from None
+
+
+def _file(path: str | Path) -> Path:
+    try:
+        return Path(path)
+    except TypeError:
+        raise ParameterError(
+            f"path is of type {type(path).__name__}: give the path of a plan's file, such as 'plan.json'"
+        ) from None
 
 
 def _no_plan(path: str | Path, why: str) -> DataFileError:

@@ -10,7 +10,7 @@ from tcu.probes.infer import Inference as Inference
 from tcu.probes.infer import infer as infer
 from tcu.probes.probe import probe as probe
 from tcu.probes.replay import predict as predict
-from tcu.probes.reveal import Revealed as Revealed
-from tcu.probes.reveal import SpecialDifference as SpecialDifference
-from tcu.probes.reveal import SumCounterexample as SumCounterexample
 from tcu.probes.reveal import reveal as reveal
+from tcu.probes.revealed import Revealed as Revealed
+from tcu.probes.revealed import SpecialDifference as SpecialDifference
+from tcu.probes.revealed import SumCounterexample as SumCounterexample

@@ -13,7 +13,7 @@ from tcu.probes.inputs import factors, just_over_two, ordinary
 from tcu.probes.target import Codes, Operation, Question
 
 __all__ = [
-    "binade_edges", "c_alone", "c_beside_a_smallest_product", "carries", "differences_of_the_smallest", "one_deviates", "one_sign", "small_products_alone", "subnormal_factors", "ties_beside_c", "ties_of_sums", "ties_of_the_smallest",
+    "binade_edges", "c_alone", "c_beside_a_smallest_product", "cancelled_products", "carries", "differences_of_the_smallest", "one_deviates", "one_sign", "small_products_alone", "subnormal_factors", "ties_beside_c", "ties_of_sums", "ties_of_the_smallest", "zeros_by_place",
 ]  # fmt: skip
 
 ROWS, COLUMNS = 16, 8
@@ -300,6 +300,88 @@ def ties_beside_c(
     last_place = left + right + 1
     c = sign * (2.0**z.fraction_bits + rng.integers(0, 3, (rows, columns))) * 2.0**last_place
     return Question(operation.codes(a), operation.right_codes(b), operation.output_codes(c))
+
+
+def cancelled_products(
+    operation: Operation, rng: np.random.Generator, rows: int = ROWS, columns: int = COLUMNS
+) -> Question:
+    """Pairs of products that cancel each other, most above the largest number of the output, beside smaller ones and c.
+
+    The sum is finite where no product of a pair is.  What the pair's exponent cuts of the others, or does not, is seen.
+    """
+    x, z, k = operation.input, operation.output, operation.k
+    # First, so that they are the same in both formats; neighbours are often in one block.
+    places = rng.permutation(k) if rng.random() < 0.5 else np.roll(np.arange(k), int(rng.integers(0, k)))
+    pairs = min(k // 2, 1 if rng.random() < 0.5 else int(rng.integers(1, k + 1)))
+    one, other, rest = np.split(places, [pairs, 2 * pairs])
+    highest = 2 * (x.emax - 1)
+    limit = min(z.emax - 2, highest)
+    # About the limit, where the others are not all cut, above it, at the end, or anywhere.
+    windows = (
+        (limit, limit + 20),
+        (limit, highest),
+        (highest - 4, highest),
+        (max(2 * x.emin, z.emin), highest),
+    )
+    low, high = windows[rng.integers(0, len(windows))]
+    top = int(rng.integers(low, min(high, highest) + 1))
+    left, right = factors(x, top)
+    below = max(0, top - z.emax + 1 + rest.size.bit_length()) + rng.integers(
+        0, int(rng.choice([3, 12, 40])), (rows, k)
+    )
+    below[:, places[: 2 * pairs]] = 0
+    a = _of_exponents(rng, x, np.maximum(left - below, x.emin))
+    b = _of_exponents(rng, x, np.full((k, columns), right))
+    a[:, other], b[other] = -a[:, one], b[one]
+    a[np.ix_(rng.random(rows) < 0.3, rest)] = 0
+    c = _of_any_exponent(rng, z, (rows, columns))
+    c[rng.random(c.shape) < 0.4] = 0
+    return Question(operation.codes(a), operation.codes(b), c)
+
+
+def zeros_by_place(
+    operation: Operation, rng: np.random.Generator, rows: int = ROWS, columns: int = COLUMNS
+) -> Question:
+    """Every row of A, every column of B or both with zeros at places of its own, and nowhere else: a unit may leave such out."""
+    x, z, k = operation.input, operation.output, operation.k
+    side = rng.integers(0, 3)
+    kept = [
+        np.stack([_places(rng, k) for _ in range(count)]) | (side == full)
+        for count, full in ((rows, 0), (columns, 1))
+    ]
+    if x.is_float:
+        span = int(rng.choice([0, 3, 8, 14]))
+        a, b = (
+            operation.codes(_of_exponents(rng, x, np.clip(rng.integers(-span, 2, shape), x.emin, x.emax - 1)))
+            for shape in ((rows, k), (k, columns))
+        )
+        c = np.ldexp(_signs(rng, (rows, columns)), rng.integers(-span, 2, (rows, columns)))
+        added = operation.output_codes(np.where(rng.random(c.shape) < 0.5, c, 0.0))
+    else:
+        a, b = (
+            rng.integers(1, 1 << x.bits, shape).astype(x.code_dtype) for shape in ((rows, k), (k, columns))
+        )
+        added = rng.integers(0, 1 << z.bits, (rows, columns)).astype(z.code_dtype)
+    return Question(np.where(kept[0], a, a.dtype.type(0)), np.where(kept[1].T, b, b.dtype.type(0)), added)
+
+
+def _places(rng: np.random.Generator, k: int) -> np.ndarray:
+    """One place, in half of the cases; a half, a quarter ... of all, the same places of every few, any; or all others."""
+    found, kind = np.zeros(k, bool), int(rng.choice([0, 0, 0, 1, 2, 2, 3]))
+    if kind == 0:
+        found[rng.integers(0, k)] = True
+    elif kind == 1:
+        length = max(1, k >> int(rng.integers(1, max(2, k.bit_length() - 1))))
+        start = int(rng.integers(0, k)) // length * length
+        found[start : start + length] = True
+    elif kind == 2:
+        every = rng.permutation(int(rng.choice([2, 4, 4, 8])))
+        found[:] = np.resize(
+            every < (every.size // 2 if rng.random() < 0.6 else rng.integers(1, every.size)), k
+        )
+    else:
+        found[:] = rng.random(k) < rng.random()
+    return found if rng.random() < 0.5 else ~found
 
 
 def _of_exponents(rng: np.random.Generator, fmt: Format, exponents: np.ndarray) -> np.ndarray:

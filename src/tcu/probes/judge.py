@@ -81,6 +81,9 @@ def _compiled(instruction: Instruction) -> Callable[[Question], Codes]:
     )  # not writeable, as tcu.mma's: else kernels are compiled twice, 2 s each
 
     def model(q: Question) -> Codes:
+        assert q.c.shape[1] % 8 == 0, (
+            "the kernel writes eight columns at a time, and would write past the last"
+        )
         depth = -(-used // 8) * 8
         a, b = q.a[None], q.b[None]
         if depth != used:

@@ -426,6 +426,8 @@ _FLOAT: dict[str, Maker] = {
     "c beside a smallest product": edge_inputs.c_beside_a_smallest_product,
     "small products alone": edge_inputs.small_products_alone,
     "ties beside c": edge_inputs.ties_beside_c,
+    "cancelled products": edge_inputs.cancelled_products,
+    "zeros by place": edge_inputs.zeros_by_place,
     "inf times zero": _infinity_times_zero,
     "inf minus inf": _infinity_minus_infinity,
     "NaN pairs": _nan_pairs,
@@ -434,17 +436,19 @@ _FLOAT: dict[str, Maker] = {
 REPEATED = {make.__name__.replace("_", " "): count for make, count in inputs.DECIDING} | {
     "carries": 8, "ties of the smallest": 6, "binade edges": 12,
     "one sign": 12, "one deviates": 12, "subnormal factors": 48, "ties of sums": 16, "differences of the smallest": 12,
-    "c alone": 8, "c beside a smallest product": 4, "small products alone": 16, "ties beside c": 16,
+    "c alone": 8, "c beside a smallest product": 4, "small products alone": 16, "ties beside c": 32,
+    "cancelled products": 48, "zeros by place": 64,
     "NaN that meet": 4, "saturation": 4,
     "any scales": 8, "cancelled groups": 24, "sunken groups": 24,
 }  # fmt: skip
 """How many questions of a kind tell all that they can, where one or two do not: such operands tell apart what random ones
 tell apart once in a million dot products, or never.  Of E5M2 by E4M3 into binary16, one question in seven of subnormal
-factors tells; 16 of them missed it once."""
+factors tells; 16 of them missed it once, and so did 16 of ties beside c, of which one in four tells of a late sum's bit."""
 _SCALED: dict[str, Maker] = {make.__name__.replace("_", " "): make for make in _WITH_SCALES}
 _INTEGER: dict[str, Maker] = {
     "adversarial bits": _hostile("bits"),
     "extremes": _integer_extremes,
     "saturation": _saturation,
     "all zeros": _all_zeros,
+    "zeros by place": edge_inputs.zeros_by_place,
 }

@@ -135,7 +135,7 @@ def draw(rng: np.random.Generator, fmt: Format, output: Format, rows: int, n: in
 
 def _window(rng: np.random.Generator, fmt: Format, n: int, top: int, lowest: int) -> Values:
     """Exponents from a range of any width, up to the highest one of the row."""
-    width = int(rng.choice([0, 1, 3, 8, 16, 30, 60]))
+    width = int(rng.choice([0, 1, 3, 8, 16, 30, 60, top - lowest]))
     low = max(top - width, lowest)
     exponent = rng.integers(low, top + 1, n) if rng.random() < 0.7 else np.full(n, low)
     value = np.ldexp(1 + rng.random(n), exponent)
@@ -158,30 +158,35 @@ def _cancelling(rng: np.random.Generator, fmt: Format, n: int, top: int, lowest:
 
 
 def _sparse(rng: np.random.Generator, fmt: Format, n: int, top: int, lowest: int) -> Values:
-    """Zeros but for a few numbers, often neighbours, that absorb or cancel each other."""
-    count = min(n, int(rng.integers(2, 13)))
+    """Zeros but for one number, or a few, often neighbours, that absorb or cancel each other."""
+    count = 1 if rng.random() < 0.15 else min(n, int(rng.integers(2, 13)))
     reach = n if rng.random() < 0.5 else min(n, 4 * count)
     start = int(rng.integers(0, n - reach + 1))
     at = start + rng.choice(reach, count, replace=False)
     value = np.zeros(n)
-    value[at] = _ties(rng, fmt, count, top, lowest)
+    value[at] = (_ties if count > 1 else _window)(rng, fmt, count, top, lowest)
     if count > 2:
         value[at[1]] = -value[at[0]]
     return value
 
 
 def _ties(rng: np.random.Generator, fmt: Format, n: int, top: int, lowest: int) -> Values:
-    """Powers of two and their neighbours at the distances that decide a rounding."""
+    """Powers of two and their neighbours at the distances that decide a rounding, or half of them anywhere."""
     digits = int(rng.choice(_DIGITS))
     exponent = top - digits * rng.integers(0, 3, n) - rng.integers(-1, 2, n) * (rng.random(n) < 0.4)
+    if rng.random() < 0.1:
+        exponent = np.where(rng.random(n) < 0.5, exponent, rng.integers(lowest, top + 1, n))
     exponent = np.clip(exponent, lowest, top)
     value = np.ldexp(1 + (rng.random(n) < 0.3) * 2.0 ** -rng.integers(1, fmt.fraction_bits + 1, n), exponent)
     return np.asarray(np.where(rng.random(n) < 0.5, -value, value))
 
 
 def _masks(rng: np.random.Generator, fmt: Format, n: int, top: int, lowest: int) -> Values:
-    """Small numbers that are alike, and a few large ones that cancel."""
-    value = np.full(n, np.ldexp(1.0, max(top - int(rng.choice(_DIGITS)) - int(rng.integers(0, 5)), lowest)))
+    """Small numbers that are alike, and a few large ones, at a distance that decides a rounding or at any, that cancel."""
+    below = int(rng.choice(_DIGITS)) + int(rng.integers(0, 5))
+    if rng.random() < 0.2:
+        below = int(rng.integers(0, top - lowest + 1))
+    value = np.full(n, np.ldexp(1.0, max(top - below, lowest)))
     pairs = min(n // 2, int(rng.integers(1, 4)))
     at = rng.choice(n, (2, pairs), replace=False)
     value[at[0]] = np.ldexp(1.0, top)

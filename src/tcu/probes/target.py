@@ -234,8 +234,8 @@ def _inputs(given: str) -> tuple[Format, Format]:
 
 
 def _second(a: Format, b: Format) -> Format | None:
-    """B's format, unless it is A's.  Of integers the words of both are any eight bits."""
-    return b if b.is_float and b.name != a.name else None
+    """B's format, unless it is A's."""
+    return b if b.name != a.name else None
 
 
 def _words(values: npt.NDArray[np.float64], fmt: Format) -> Codes:
@@ -276,7 +276,8 @@ def _cpu(instruction: str, fmt: Format, other: Format, output: str | None) -> Ta
     def function(a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return cpu.multiply_accumulate(a, b, c, row)
 
-    return Target(fmt, get_format(row.output), row.k, f"{at_hand.name} {row.signature}", function)
+    name, second = f"{at_hand.name} {row.signature}", _second(fmt, other)
+    return Target(fmt, get_format(row.output), row.k, name, function, second=second)
 
 
 def unknown_arithmetic(output: str) -> Arithmetic:
