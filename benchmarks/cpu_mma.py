@@ -5,6 +5,9 @@ clock, the two ways and the numbers of cores in turn, so that other work on the
 machine meets all of them.  In the same run, every result has the bits of the
 other way, and a sample those of the definition.  The sums in binary64 stay for
 the rows that do not fit the words; a whole matrix of theirs is one core's work.
+
+The ceiling, of sums of sixteen products: this core does so many vector operations a second (vector_rate), and machine code
+has OPERATIONS of them for a block of sixteen outputs.
 """
 
 from __future__ import annotations
@@ -12,16 +15,22 @@ from __future__ import annotations
 import os
 import time
 from contextlib import nullcontext
+from typing import Any
 from unittest import mock
 
+import numba
 import numpy as np
 import record
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
 
 from tcu.formats import get_format
 from tcu.model.definition import dot
 from tcu.model.mma import multiply_accumulate
+from tcu.model.vector_expressions import LANES, load, store
 from tcu.probes import inputs
-from tcu.units import Instruction, find_instruction
+from tcu.units import AlignedSum, Instruction, find_instruction
 
 ROWS = (
     ("H100", "mma", "binary16"), ("V100", "mma", "binary16"), ("H100", "mma", "bfloat16"), ("H100", "mma", "tf32"),
@@ -29,6 +38,50 @@ ROWS = (
 )  # fmt: skip
 SIZES = (256, 1024)
 WIDE = "binary64, 1 core"
+CEILING = "ceiling, 1 core"
+OPERATIONS = 96
+"""For 16 products of 16 outputs: 64 multiply, scale, cut and add, 19 find the common exponents, 13 round (AVX-512, counted)."""
+CHAINS, STEPS = 12, 16
+"""Of vector_rate: vectors side by side, so that none waits for another one, and operations on each, between two stores."""
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _steps(typingctx: Any, numbers: Any, words: Any) -> Any:
+    """Of CHAINS vectors of sixteen: STEPS times what a product takes, in registers."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        places = [ir.Constant(ir.IntType(64), LANES * i) for i in range(CHAINS)]
+        values, sums = (
+            [load(context, builder, kind, array, place) for place in places]
+            for kind, array in zip(signature.args, args, strict=True)
+        )
+        for _ in range(STEPS):
+            values = [value * 3.0 * (1 / 3) for value in values]
+            sums = [total + value.cut_to_words() for total, value in zip(sums, values, strict=True)]
+        for kind, array, vectors in zip(signature.args, args, (values, sums), strict=True):
+            for place, vector in zip(places, vectors, strict=True):
+                store(context, builder, kind, array, place, vector)
+        return context.get_dummy_value()
+
+    return types.void(numbers, words), codegen
+
+
+@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+def _many_steps(numbers: Any, words: Any, count: int) -> None:
+    for _ in range(count):
+        _steps(numbers, words)
+
+
+def vector_rate() -> float:
+    """Operations on sixteen words a second: multiplications, conversions and additions, as many of each as products have."""
+    numbers, words = np.ones(CHAINS * LANES, np.float32), np.zeros(CHAINS * LANES, np.int32)
+    _many_steps(numbers, words, 1)
+    count, best = 2000, np.inf
+    for _ in range(20):
+        start = time.perf_counter()
+        _many_steps(numbers, words, count)
+        best = min(best, time.perf_counter() - start)
+    return 4 * CHAINS * STEPS * count / best
 
 
 def operands(row: Instruction, n: int, kind: str) -> list[np.ndarray]:
@@ -80,6 +133,9 @@ def main() -> None:
             for kind in ("ordinary", "adversarial"):
                 case = f"{unit} {row.signature}, {n}³, {kind}"
                 figures[case] = bench(row, n, kind, ways)
+                assert isinstance(row.arithmetic, AlignedSum)
+                if kind == "ordinary" and row.arithmetic.block == 16:
+                    figures[case][CEILING] = 2 * 16 * 16 * vector_rate() / OPERATIONS
                 rates = "  ".join(f"{way} {rate / 1e9:6.2f}" for way, rate in figures[case].items())
                 print(f"{case:50} GFLOP/s: {rates}", flush=True)
     print(f"written to {record.save('cpu-mma', figures)}")

@@ -554,10 +554,16 @@ def cpu_mmas(found: dict[str, Document]) -> Iterator[str]:
     document = found["cpu-mma"]
     yield from (origin("cpu-mma", document), "")
     yield from ("GFLOP/s of the ways in which a sum of products is added up, of equal bits.", "")
-    ways = list(next(iter(document["figures"].values())))
+    figures = document["figures"]
+    ways = list(dict.fromkeys(way for rates in figures.values() for way in rates))
     rows = [
-        (case, *(f"{rates[way] * 1e-9:.1f}" for way in ways)) for case, rates in document["figures"].items()
+        (case, *(f"{rates[way] * 1e-9:.1f}" if way in rates else "–" for way in ways))
+        for case, rates in figures.items()
     ]
+    yield from (
+        "The ceiling is the core's rate of vector operations over those that a block of sixteen products takes.",
+        "",
+    )
     yield from (*table(("D = A·B + C", *ways), rows), "")
 
 
