@@ -8,7 +8,10 @@
 //
 // The few rows of norms whose squares might leave the format are multiplied by a power of two first (tcu/plan/row_lifts.py).
 //
-// The floor is memory: two numbers read and one written.  Before, PyTorch's operations went over memory 8 to 20 times.
+// The floor is memory: two numbers read and one written.  Of copying's rate softmax reaches 0.94 to 1.05 for rows of 1024 to 16,384
+// numbers of bfloat16, rms_norm 0.82 to 0.94, log_softmax 0.6 to 0.85, layer_norm 0.56 to 0.70, where instructions are the limit (50 to
+// 65 for a number); of 1024 numbers of binary32 0.87 to 0.98 (H200).  Rows that begin anywhere are slower: of 50,257 numbers of
+// bfloat16, softmax 0.43, rms_norm 0.32.
 //
 // Compiled with ELEMENT and RESULT (types/options.cuh), and
 //   FINISH      SHARE: of softmax, where `kept` are its results; in what follows they are the numbers:
