@@ -180,6 +180,40 @@ def test_plain_sums_at_the_ends_of_what_is_plain(row: Instruction, monkeypatch: 
 
 @pytest.mark.slow(20)
 @pytest.mark.parametrize("row", NARROW)
+def test_zeros_and_subnormal_numbers_beside_those_of_every_exponent(
+    row: Instruction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their exponents have no say in those of sums, in matrices where the largest are looked at."""
+    rng = np.random.default_rng(11)
+    x, y, z = get_format(row.a), get_format(row.b), get_format(row.output)
+
+    def tiny(fmt: Format, shape: tuple[int, int], largest: int) -> npt.NDArray[Any]:
+        numbers = rng.integers(0, largest + 1, shape) + rng.choice([0, fmt.sign_code], shape)
+        return (numbers << fmt.storage_shift).astype(fmt.code_dtype).view(fmt.dtype)
+
+    def wide(fmt: Format, shape: tuple[int, int], low: int, high: int) -> npt.NDArray[Any]:
+        """Of exponents from ``low`` to ``high``, as far as the format has them."""
+        fields = np.clip(rng.integers(low, high + 1, shape), fmt.emin, fmt.emax - 1) + fmt.bias
+        numbers = (fields << fmt.fraction_bits) + rng.integers(0, 1 << fmt.fraction_bits, shape)
+        return (numbers << fmt.storage_shift).astype(fmt.code_dtype).view(fmt.dtype)
+
+    for subnormal, (low, high) in itertools.product((0, 1), ((-127, 127), (63, 127), (-127, -65))):
+        small = [
+            tiny(fmt, shape, subnormal * ((1 << fmt.fraction_bits) - 1))
+            for fmt, shape in ((x, (40, 64)), (y, (64, 48)))
+        ]
+        large = [wide(fmt, shape, low, high) for fmt, shape in ((x, (40, 64)), (y, (64, 48)))]
+        c = wide(z, (40, 48), -100, 100)
+        for a, b in ((small[0], large[1]), (large[0], small[1]), small):
+            result = multiply_accumulate(a, b, c, row)
+            with monkeypatch.context() as patch:
+                patch.setattr("tcu.model.mma.is_narrow", lambda row: False)
+                expected = multiply_accumulate(a, b, c, row)
+            assert result.tobytes() == expected.tobytes(), (subnormal, low, high)
+
+
+@pytest.mark.slow(20)
+@pytest.mark.parametrize("row", NARROW)
 def test_the_largest_sums_fit_the_words(row: Instruction) -> None:
     """All significands largest, all exponents equal, all signs equal: nothing cancels."""
 

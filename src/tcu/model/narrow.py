@@ -73,7 +73,7 @@ def _largest_exponents(
 ) -> tuple[int, int] | None:
     """Bounds of the exponents of x and of y where the same holds of the products of these numbers.
 
-    None also where it is not worth looking, and for inf and NaN.
+    None also where it is not worth looking, for inf and NaN, and for subnormal numbers, whose exponents are not their fields'.
     """
     if all(_has_values(fmt) for fmt in formats):
         return formats[0].emax, formats[1].emax
@@ -83,8 +83,11 @@ def _largest_exponents(
     for numbers, fmt in zip((x, y), formats, strict=True):
         twice, shift = numbers.view(fmt.code_dtype) << 1, 1 + fmt.storage_shift + fmt.fraction_bits
         # One less, zeros are the largest of all.
-        least.append(((int((twice - 1).min()) + 1) >> shift) - fmt.bias)
-        most.append((int(twice.max()) >> shift) - fmt.bias)
+        lowest, highest = (int((twice - 1).min()) + 1) >> shift, int(twice.max())
+        if not lowest:
+            return None
+        least.append(lowest - fmt.bias if highest else 0)
+        most.append((highest >> shift) - fmt.bias if highest else 0)
     return (most[0], most[1]) if sum(least) >= -64 and sum(most) <= 62 else None
 
 
