@@ -188,7 +188,7 @@ def test_all_instructions_of_a_gpu_fit_a_small_file(play: Callable[..., None], t
         "13.2",
     )
     vectors.save(tmp_path / "x.npz")
-    assert (tmp_path / "x.npz").stat().st_size < 1_000_000
+    assert (tmp_path / "x.npz").stat().st_size < 1_100_000  # 1.04 MB with 42 kinds of questions
     result = verify(vectors)
     assert (result.unit.name, result.different, result.others) == ("H200", 0, ())
     assert [one.missing for one in result.replays] == [None] * 42

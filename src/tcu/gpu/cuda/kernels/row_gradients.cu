@@ -15,7 +15,7 @@
 //
 // Compiled with ELEMENT and RESULT (types/options.cuh), and
 //   FINISH      SHARE: of softmax, where `kept` are its results; in what follows they are the numbers:
-//               LOG_SHARE: of the logarithm, of rows of one chunk, the softmax being computed again as exponentials.cu does;
+//               LOG_SHARE: of the logarithm, without CHUNKS, the softmax being computed again as exponentials.cu does;
 //               UNIT, STANDARD, DIRECTION: of norms as in norms.cu; SLOPE: of variances, where one number is given for each row;
 //               TOTAL: the sums of the numbers, and no gradients
 //   KEPT_WIDE, GIVEN_WIDE  1: those are of binary32; 0: of ELEMENT
@@ -24,7 +24,7 @@
 //   CLUSTER     blocks of a row, a chunk each (sm_90)
 //   CHUNKS      1: rows of several chunks, of one block; 0: a block has one
 //   WEIGHT      1: what is given is first multiplied by a number of binary32 for each place of a row, of norms with weights
-//   IN_FOURS    1: four neighbours are loaded and stored at once, wherever they lie, and rows have whole fours
+//   IN_FOURS    1: rows begin at multiples of 16 bytes and have whole fours; 0: they begin anywhere (load/fours.cuh)
 //   FULL        1: rows have a number for each that their threads load
 
 #include "device/finish/sixteen_bits.cuh"
