@@ -46,19 +46,18 @@ ROW_LIFTS = constants(LOWEST=BETWEEN[0], HIGHEST=BETWEEN[1])
 """As in :mod:`tcu.plan.row_lifts`."""
 
 
-def _are_kept(length: int, gpu: Gpu, most: int) -> bool:
-    """Whether blocks keep rows of this length in registers, up to ``most`` of them a chunk of the plan each."""
-    plan = make_plan(length, get_format("binary32"), gpu.unit)
-    most = most if gpu.compute_capability >= CLUSTERED else 1
-    return length <= most * loop_of(plan)[0] * plan.block * _TOGETHER
+def _most_blocks(gpu: Gpu, most: int) -> int:
+    """Of a row, of which each keeps a chunk of the plan in registers."""
+    return most if gpu.compute_capability >= CLUSTERED else 1
 
 
 def is_log_share_kept(length: int, gpu: Gpu) -> bool:
-    """The same of "log_share".
+    """Whether blocks keep rows of "log_share" of this length.
 
     Two launches are faster beyond (rows of 50,257 numbers of bfloat16: 1.5 in place of 1.1 TB/s; H200).
     """
-    return _are_kept(length, gpu, 4)
+    plan = make_plan(length, get_format("binary32"), gpu.unit)
+    return length <= _most_blocks(gpu, 4) * loop_of(plan)[0] * plan.block * _TOGETHER
 
 
 def row_gradients_recipe(
@@ -94,7 +93,7 @@ def row_gradients_recipe(
     meets = (
         not in_fours or formats[0] is binary32 or finish == "log_share" or (finish == "share" and chunks >= 4)
     )
-    are_kept = _are_kept(kept.length, gpu, _MOST_BLOCKS if meets else 1)
+    are_kept = chunks <= _most_blocks(gpu, _MOST_BLOCKS if meets else 1)
     cluster = chunks if are_kept else 1
     threads = 4 * _WARP if by_warp else plan.block
     in_registers = [binary32 if finish == "log_share" else formats[0], *([formats[1]] if given else [])]
@@ -106,7 +105,8 @@ def row_gradients_recipe(
         "ELEMENT": ELEMENTS[element.name], "LAYOUT": "ALIGNED", "RESULT": ELEMENTS[formats[2].name],
         "FINISH": FINISHES[finish], "KEPT_WIDE": int(formats[0] is binary32), "GIVEN_WIDE": int(formats[1] is binary32),
         "ROW_WARPS": 1 if by_warp else plan.block // _WARP, "TURNS": turns, "CHUNKS": int(not are_kept), "CLUSTER": cluster,
-        "WEIGHT": int(weighted), "IN_FOURS": int(in_fours), "FULL": int(in_fours and is_full), "RESIDENT": max(1, _REGISTERS // (least * threads)),
+        "WEIGHT": int(weighted), "IN_FOURS": int(in_fours), "FULL": int(in_fours and is_full),
+        "RESIDENT": max(1, _REGISTERS // (least * threads)),
     }  # fmt: skip
     most = most_lift(eps, finish == "direction")
     problem = RowGradients(

@@ -1,4 +1,4 @@
-"""Gradients of softmax, of logarithms of exponentials and of norms of rows, of tensors in a GPU's memory, in one launch."""
+"""Gradients of softmax, of logarithms of exponentials, of norms and of variances of rows, of tensors in a GPU's memory."""
 
 from __future__ import annotations
 

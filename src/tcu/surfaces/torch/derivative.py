@@ -12,7 +12,7 @@ from tcu.ops.layout import Along, reduced_axes
 from tcu.ops.operation import Call, Operation
 from tcu.ops.options import defaults
 from tcu.surfaces.torch.unwatched import quickly
-from tcu.surfaces.torch.watch import in_graph, is_watched, recorder
+from tcu.surfaces.torch.watch import is_unwatched_on_gpu, recorder
 
 __all__ = [
     "DERIVATIVES",
@@ -114,7 +114,7 @@ def recorded_sum(operator: str, x: Any, axes: list[int], keepdims: bool, dtype: 
     """Past the operator where nobody watches, as in a usual backward pass: its dispatch takes longer than a launch."""
     total = DERIVATIVES[operator]
     options = *defaults(total.operation.options[:-1]), dtype or x.dtype
-    if x.is_cuda and not in_graph() and not is_watched(x, x):
+    if is_unwatched_on_gpu(x, x):
         return quickly(Call(total.operation, (x,), Along(tuple(axes), keepdims), options))
     return total.record(x, axes, keepdims, *options)
 

@@ -28,7 +28,7 @@ from tcu.surfaces.torch.derivative import (
     with_axes,
 )
 from tcu.surfaces.torch.elementary import quotient, square_root
-from tcu.surfaces.torch.watch import in_graph, is_watched
+from tcu.surfaces.torch.watch import is_unwatched_on_gpu
 
 __all__ = ["OF_MAPS", "OfLogSumExp", "OfRowNorm", "OfSegmentLogSumExp", "OfSegmentSoftmax"]
 
@@ -76,7 +76,7 @@ class OfRows(OfMap):
     @classmethod
     def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
         found, kept = None, ctx.saved_tensors[0]
-        if kept.is_cuda and not in_graph() and not is_watched(gradient, kept):
+        if is_unwatched_on_gpu(kept, gradient):
             found = load_cuda().row_gradient(
                 cls.operation.finish, gradient, kept, ctx.axis % kept.dim(), float(ctx.eps), ctx.dtype
             )  # fmt: skip
@@ -184,7 +184,7 @@ class OfLogSumExp(Derivative):
         found, (x, result) = None, ctx.saved_tensors
         # A result that is narrower than x may be -inf where not all of a row is.
         serves = result.dtype in (x.dtype, torch.float32) and len(ctx.axes) == 1
-        if serves and x.is_cuda and not in_graph() and not is_watched(gradient, x):
+        if serves and is_unwatched_on_gpu(x, gradient):
             factors = gradient.detach().to(torch.float32)
             found = load_cuda().log_gradient("log", x, ctx.axes[0], factors, None, ctx.dtype)
         if found is None:

@@ -22,7 +22,7 @@ from tcu.surfaces.torch.derivative import (
     with_axes,
 )
 from tcu.surfaces.torch.elementary import quotient
-from tcu.surfaces.torch.watch import in_graph, is_watched
+from tcu.surfaces.torch.watch import is_unwatched_on_gpu
 
 __all__ = [
     "OfDot",
@@ -187,8 +187,8 @@ class OfMoments(Derivative):
     def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
         x, result = ctx.saved_tensors
         found, share = None, cls.share(gradient, result)
-        serves = x.is_cuda and len(ctx.axes) == 1 and share.dtype != torch.float64
-        if serves and not in_graph() and not is_watched(gradient, x):
+        serves = len(ctx.axes) == 1 and share.dtype != torch.float64
+        if serves and is_unwatched_on_gpu(x, gradient):
             each = share.detach().to(torch.float32)
             found = load_cuda().variance_gradient(x, ctx.axes[0], each, cls.left(ctx), x.dtype)
         if found is None:

@@ -12,7 +12,7 @@ from tcu.errors import ParameterError
 
 __all__ = [
     "PLAIN", "constant", "has_numbers_in_batch", "has_watchers", "hidden", "holds_numbers", "in_graph", "is_for_backward",
-    "is_mode_on", "is_watched", "is_wrapped", "recorder", "wants_gradients",
+    "is_mode_on", "is_unwatched_on_gpu", "is_watched", "is_wrapped", "recorder", "wants_gradients",
 ]  # fmt: skip
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -42,6 +42,11 @@ def is_watched(x: Any, y: Any) -> bool:
         and not _transforms()
         and not is_mode_on()
     )
+
+
+def is_unwatched_on_gpu(x: Any, y: Any) -> bool:
+    """Whether x is in a GPU's memory and nobody watches, as in a usual backward pass: a kernel may be launched past the operators."""
+    return x.is_cuda and not in_graph() and not is_watched(x, y)
 
 
 def is_mode_on() -> bool:
