@@ -668,8 +668,8 @@ def of_matrices() -> Iterator[Case]:
         )
 
 
-RADICES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16)
-TRANSFORMED = (1, *RADICES, 11, 17, 18, 30, 32, 60, 97, 100, 210, 243, 256, 257, 1000, 1009, 1024, 2401, 4096)
+RADICES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 20, 25, 27, 32)
+TRANSFORMED = (1, *RADICES, 11, 17, 18, 30, 60, 97, 100, 210, 243, 256, 257, 1000, 1009, 1024, 2401, 4096)
 """Lengths of one level of each butterfly, of several, and of a chirp; of real numbers of an odd number and of half as many."""
 
 

@@ -21,7 +21,7 @@ from tcu.plan.butterflies import LENGTHS, Butterfly, Step, butterfly
 from tcu.plan.fft import fft_plan
 from tcu.plan.roots import DIGITS
 
-STEPS = {2: 4, 3: 12, 4: 16, 5: 32, 6: 36, 7: 60, 8: 52, 9: 88, 10: 84, 12: 96, 14: 148, 15: 156, 16: 144}  # fmt: skip
+STEPS = {2: 4, 3: 12, 4: 16, 5: 32, 6: 36, 7: 60, 8: 52, 9: 88, 10: 84, 12: 96, 14: 148, 15: 156, 16: 144, 20: 208, 25: 384, 27: 436, 32: 376}  # fmt: skip
 """Operations of each: more of them would be a loss of speed, fewer another program and other bits."""
 
 

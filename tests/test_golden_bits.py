@@ -303,13 +303,14 @@ def test_the_command_says_how_it_is_used(arguments: list[str], bounds: Path, cap
 # Planted changes.
 
 PLANTED = {
-    "butterflies.LENGTHS": "(2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15)",
+    "butterflies.LENGTHS": "(2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 20, 25, 27)",
     "butterflies._ONE": "1 << DIGITS - 1",
     "dot._BLOCK": "128",
     "fft.MOST_SHIFT": "125",
     "fft.TOP": "14",
     "fft._AT_ONCE": "{'binary16': 1 << 13, 'binary32': 1 << 14, 'binary64': 1 << 13}",
     "fft._COARSE": "9.0",
+    "fft._LONGEST_BUTTERFLY": "{'binary32': 16, 'binary64': 16}",
     "fft._PRIMES": "(2, 3, 5)",
     "fft._TILE": "{'binary16': 8, 'binary32': 8, 'binary64': 4}",
     "fft._TWIDDLE": "2.0",

@@ -21,7 +21,7 @@ from tcu.plan.roots import DIGITS, circle, rounded
 
 __all__ = ["LENGTHS", "Butterfly", "Step", "butterfly"]
 
-LENGTHS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16)
+LENGTHS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 20, 25, 27, 32)
 
 
 class Step(NamedTuple):
@@ -183,7 +183,7 @@ def _transformed(builder: _Builder, x: list[_Complex]) -> list[_Complex]:
         return [first, second, third, fourth]
     if n in (3, 5, 7):
         return _odd(builder, x)
-    factor = {6: 2, 8: 4, 9: 3, 10: 2, 12: 4, 14: 2, 15: 3, 16: 4}[n]
+    factor = {6: 2, 8: 4, 9: 3, 10: 2, 12: 4, 14: 2, 15: 3, 16: 4, 20: 4, 25: 5, 27: 3, 32: 8}[n]
     return _composite(builder, x, factor, n // factor)
 
 

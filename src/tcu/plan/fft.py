@@ -39,10 +39,14 @@ __all__ = [
 Storage = Literal["binary16", "binary32", "binary64"]
 LONGEST = 1 << 31
 """The longest transform: kernels number its elements by 32 bits."""
-_AT_ONCE = {"binary16": 1 << 14, "binary32": 1 << 14, "binary64": 1 << 13}
-"""Numbers that a GPU's multiprocessor holds: so long transforms are one pass over memory."""
-_TILE = {"binary16": 8, "binary32": 4, "binary64": 4}
-"""Neighbouring transforms of a pass that share what is loaded together, at least: 32 bytes of memory, or 64."""
+_AT_ONCE = {"binary16": 1 << 14, "binary32": 1 << 15, "binary64": 1 << 13}
+"""Numbers that a GPU's multiprocessor holds, or those of a cluster: so long transforms are one pass over memory.  A cluster's blocks that
+share 2^15 numbers of binary32 took 405 us in place of 531, of binary16 423 in place of 331 (H200, 2^26 numbers)."""
+_TILE = {"binary16": 16, "binary32": 8, "binary64": 4}
+"""Neighbouring transforms of a pass that share what is loaded together, at least: 64 bytes of memory.  Of binary16 eight would
+do, but then a multiprocessor has one block of 2,048 numbers: 2^22 as 2,048·2,048 took 660 us, as 256·128·128 530 (H200)."""
+_LONGEST_BUTTERFLY = {"binary32": 32, "binary64": 16}
+"""Whose numbers a GPU's thread has in registers."""
 _PRIMES = (2, 3, 5, 7)
 _TWIDDLE = 3.0
 """Unit roundoffs that a product by a twiddle factor loses: 2 by its FMAs (C.-P. Jeannerod, P. Kornerup, N. Louvet, J.-M. Muller,
@@ -146,7 +150,7 @@ def fft_plan(n: int, storage: Storage) -> FftPlan:
             )
         return FftPlan(n, work, work, (), fft_plan(length, work))
     lengths = _passes(n, storage)
-    return FftPlan(n, work, storage, tuple(Pass(each, _radices(each)) for each in lengths))
+    return FftPlan(n, work, storage, tuple(Pass(each, _radices(each, work)) for each in lengths))
 
 
 def convolution_length(least: int) -> int:
@@ -193,21 +197,28 @@ def _divisors(n: int) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _radices(n: int) -> tuple[int, ...]:
-    """The fewest levels, and among these the fewest operations; the longest butterflies first."""
-    return _cheapest(n)[2] if n > 1 else ()
+def _radices(n: int, work: str) -> tuple[int, ...]:
+    """The fewest levels, and among these the fewest operations."""
+    return _cheapest(n, _LONGEST_BUTTERFLY[work])[2]
+
+
+def _place_of(radix: int) -> tuple[bool, int]:
+    """Levels of 16 come first, behind them longer ones, then shorter ones: so a GPU's threads are least in each other's way in
+    shared memory (H200: 2^13 numbers of binary16 as 16·16·32 186 us, as 32·16·16 205 to 220, 2^11 as 16·16·8 160, as 8·16·16 174).
+    """
+    return radix < 16, abs(radix - 16)
 
 
 @lru_cache(maxsize=1 << 14)
-def _cheapest(n: int) -> tuple[int, float, tuple[int, ...]]:
+def _cheapest(n: int, longest: int) -> tuple[int, float, tuple[int, ...]]:
     if n == 1:
         return 0, 0.0, ()
     found = []
     for radix in LENGTHS:
-        if n % radix == 0:
-            count, operations, rest = _cheapest(n // radix)
+        if radix <= longest and n % radix == 0:
+            count, operations, rest = _cheapest(n // radix, longest)
             own = len(butterfly(radix).steps) / radix
-            found.append((count + 1, operations + own, tuple(sorted((radix, *rest), reverse=True))))
+            found.append((count + 1, operations + own, tuple(sorted((radix, *rest), key=_place_of))))
     return min(found)
 
 
