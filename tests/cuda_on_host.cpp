@@ -437,7 +437,7 @@ Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned si
             if (next < count && cluster == 1) begin_block(place, next++);
         }
         bool meet = cluster > 1;
-        for (const Fibre& fibre : fibres) meet &= !fibre.done && fibre.waiting == CLUSTER_MATES;
+        for (const Fibre& fibre : fibres) meet &= fibre.missing || (!fibre.done && fibre.waiting == CLUSTER_MATES);
         for (size_t t = 0; meet && t < fibres.size(); ++t) fibres[t].waiting = NOTHING, moved = true;
         still = moved ? 0 : still + 1;
         if (left && !moved && !outcome && (looked ? still > MOST_LOOKS : !waited)) outcome = STUCK;

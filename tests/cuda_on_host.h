@@ -201,6 +201,9 @@ static T* at(unsigned address) {
     return reinterpret_cast<T*>(memories[0] + (static_cast<long>(address) - BEGIN));
 }
 
+// The address of what another block of the cluster has there.
+static unsigned in_block(unsigned own, unsigned rank) { return own + (rank - place()) * MEMORY_BYTES; }
+
 // Where the shared memory of another block of the cluster has an array's element, of an array of so many.
 template <int COUNT, typename T>
 static T* of_block(T* own, unsigned rank) { return own + (static_cast<int>(rank) - static_cast<int>(place())) * COUNT; }

@@ -18,8 +18,7 @@ from cuda_on_host import HostLibrary, KernelFailed
 from test_kernels_on_host import HostGpu
 
 from tcu.engines import host as model
-from tcu.gpu import GpuError
-from tcu.gpu import fft as kernels
+from tcu.gpu import GpuError, fft, fft_pass
 from tcu.model.fft import convolution_kernel
 from tcu.ops.fft import FftCall
 from tcu.plan import fft as plans
@@ -43,9 +42,9 @@ def host(monkeypatch: pytest.MonkeyPatch, built: Path) -> HostGpu:
     monkeypatch.setattr(engine, "library_of", lambda x: library)
     monkeypatch.setattr(engine, "find_gpu", lambda ordinal: found.gpu)
     monkeypatch.setattr(engine, "current", lambda gpu: contextlib.nullcontext())
-    for module in (engine, kernels):
+    for module in (engine, fft, fft_pass):
         monkeypatch.setattr(module, "DeviceTable", Table)
-    caches = [engine._launch, kernels._twiddles, kernels._coarse, engine._chirp, kernels._half_turn]
+    caches = [engine._launch, fft_pass._twiddles, fft_pass._coarse, engine._chirp, fft._half_turn]
     for each in caches:
         each.cache_clear()
     yield found
@@ -198,22 +197,24 @@ def test_any_axis_strides_and_lengths(host: HostGpu, n: int, axis: int, kind: An
 @pytest.mark.parametrize("kind", ["forward", "inverse", "from_real", "to_real"])
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128], ids=["binary32", "binary64"])
 def test_multiprocessors_of_little_shared_memory(host: HostGpu, dtype: Any, kind: Any) -> None:
-    """Real and imaginary parts take turns; half a transform of real numbers is unfolded by a launch of its own."""
+    """Real and imaginary parts take turns, half a transform of real numbers is unfolded by a launch of its own; with less, a pass
+    is two launches.
+    """
     size, n = np.dtype(dtype).itemsize, 512
     x = numbers(np.random.default_rng(5), (3, n // 2 + 1 if kind == "to_real" else n), dtype)
     call = FftCall(x.real.copy() if kind == "from_real" else x, kind, n, 1)
     object.__setattr__(
-        host.gpu, "shared_memory", kernels._STATIC + n * size * (3 if kind == "from_real" else 5) // 8
+        host.gpu, "shared_memory", fft_pass._STATIC + n * size * (3 if kind == "from_real" else 5) // 8
     )
     check(host, call)
     assert ("fft_unfold" in host.launches) == (kind == "from_real")
     engine._launch.cache_clear()
-    object.__setattr__(host.gpu, "shared_memory", kernels._STATIC)
-    with pytest.raises(
-        GpuError,
-        match=r"a transform of (512|256) numbers takes .* transform it on the host, which makes the same",
-    ):
-        engine.fft(call)
+    launches = len(host.launches)
+    object.__setattr__(host.gpu, "shared_memory", fft_pass._STATIC + n * size // 8)
+    check(host, call)
+    assert len(host.launches) - launches == (
+        3 if kind == "from_real" else 2
+    )  # the first level is a launch of its own
 
 
 def test_more_transforms_than_a_launch_numbers(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,8 +229,40 @@ def test_more_transforms_than_a_launch_numbers(host: HostGpu, monkeypatch: pytes
 
 def test_fewer_columns_where_there_is_little_shared_memory(host: HostGpu) -> None:
     x = numbers(np.random.default_rng(2), (64, 40), np.complex64)
-    object.__setattr__(host.gpu, "shared_memory", kernels._STATIC + 4 * 64 * 10)
+    object.__setattr__(host.gpu, "shared_memory", fft_pass._STATIC + 4 * 64 * 10)
     check(host, FftCall(x, "forward", 64, 0))
+
+
+@pytest.mark.slow(4)
+@pytest.mark.parametrize("kind", ["forward", "inverse", "from_real", "to_real"])
+@pytest.mark.parametrize(("n", "blocks"), [(2048, 4), (1000, 2), (729, 3), (960, 2)])
+def test_blocks_of_a_cluster_share_a_transform(
+    host: HostGpu, n: int, blocks: int, kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fft_pass, "_MOST", {"binary32": 512, "binary64": 512})
+    monkeypatch.setattr(fft_pass, "_TILE", 512)
+    whole = n * (2 if kind in ("from_real", "to_real") else 1)
+    rng = np.random.default_rng(n)
+    for rows, count in ((1, whole), (3, whole - 5), (3, whole + 4)):
+        x = numbers(rng, (rows, count // 2 + 1 if kind == "to_real" else count), np.complex64, wild=rows == 3)
+        check(host, FftCall(x.real if kind == "from_real" else x, kind, whole, 1, 1 / n))
+    assert {macros["CLUSTER"] for macros in host.macros if "RADICES" in macros} == {blocks}
+
+
+@pytest.mark.slow(1)
+@pytest.mark.parametrize("kind", ["forward", "inverse", "from_real", "to_real"])
+def test_a_pass_that_no_cluster_has_room_for_is_two_launches(
+    host: HostGpu, kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fft_pass, "_MOST", {"binary32": 256, "binary64": 256})
+    object.__setattr__(host.gpu, "compute_capability", (8, 0))
+    rng = np.random.default_rng(5)
+    for n, count in ((1024, 1024), (686, 680), (750, 760)):
+        x = numbers(rng, (3, count // 2 + 1 if kind == "to_real" else count), np.complex64, wild=True)
+        check(host, FftCall(x.real if kind == "from_real" else x, kind, n, 1, 1 / n))
+    assert len(host.launches) == 3 * (3 if kind == "from_real" else 2)
+    beside = numbers(rng, (1024 // 2 + 1 if kind == "to_real" else 1024, 5), np.complex64)
+    check(host, FftCall(beside.real if kind == "from_real" else beside, kind, 1024, 0))
 
 
 @pytest.mark.usefixtures("short")
@@ -260,7 +293,7 @@ def test_numbers_of_every_size(host: HostGpu) -> None:
 def test_an_error_in_the_kernel_is_seen(host: HostGpu, right: str, wrong: str) -> None:
     rng = np.random.default_rng(3)
     # Three passes of one level each, and one of three.
-    calls = [FftCall(numbers(rng, (2, n), np.float16), "forward", n, 1, pairs=True) for n in (4096, 243)]
+    calls = [FftCall(numbers(rng, (2, n), np.float16), "forward", n, 1, pairs=True) for n in (4096, 245)]
 
     def check_all() -> None:
         for call in calls * 4:

@@ -102,7 +102,7 @@ class HostGpu:
         return replace(found, **{name: each for name, each in self.tuned.items() if hasattr(found, name)})
 
     def _found(self, source: str, entry: str, macros: Mapping[str, Any], gpu: Any) -> Any:
-        if "ELEMENT" in macros:
+        if "ELEMENT" in macros or "RADICES" in macros:
             self.macros.append(dict(macros))
         return compiled_for_host(
             source, entry, STRUCTURES[entry], {name: str(value) for name, value in macros.items()},

