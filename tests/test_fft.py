@@ -411,7 +411,7 @@ def test_zeros_keep_the_signs_that_the_plan_gives_them() -> None:
 
 
 def test_lengths_have_as_few_passes_as_there_can_be() -> None:
-    for storage, most in (("binary16", 1 << 14), ("binary32", 1 << 14), ("binary64", 1 << 13)):
+    for storage, most in (("binary16", 1 << 14), ("binary32", 1 << 15), ("binary64", 1 << 13)):
         assert len(fft_plan(most, storage).passes) == 1  # type: ignore[arg-type]
         assert len(fft_plan(2 * most, storage).passes) == 2  # type: ignore[arg-type]
     for n in (1, 12, 1000, 3**9, 1 << 20, 1 << 26, 1 << 30):

@@ -332,15 +332,15 @@ def has_room(length: int, work: str, gpu: Gpu, *, parts: bool) -> bool:
 
 def cluster_of(step: FftStep, gpu: Gpu) -> int:
     """Blocks that share a transform that one has no room for, if they can; else 1."""
-    length, first, pair = step.each.length, *step.each.radices[:1], pair_bytes(step.writes.format)
+    length = step.each.length
     if length <= _MOST["binary32"] or step.writes.format != "binary32" or gpu.compute_capability < CLUSTERED:
         return 1
     if not step.by_column or step.writes.kind == "HALVES":
         return 1
-    pair //= 2 if step.writes.kind == "REALS" else 1
+    first, size = step.each.radices[0], pair_bytes("binary32") // (2 if step.writes.kind == "REALS" else 1)
     blocks = [
         b for b in range(2, _MOST_OF_CLUSTER + 1)
-        if first % b == 0 and length // first % b == 0 and first // b * pair >= _SECTOR and length // b <= 2 * _TILE
+        if first % b == 0 and length // first % b == 0 and first // b * size >= _SECTOR and length // b <= 2 * _TILE
     ]  # fmt: skip
     return next((b for b in blocks if length // b <= _TILE), blocks[-1] if blocks else 1)
 

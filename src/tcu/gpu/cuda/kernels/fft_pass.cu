@@ -157,26 +157,33 @@ __device__ inline Complex root(const FftPass& p, u32 at) {
     return times(high[at >> p.shift], low[at & ((1u << p.shift) - 1)]);
 }
 
-// Floating `own` of a whole transform, which is `at` in memory.
-__device__ inline Complex number_of(const FftPass& p, i64 at, i64 own) {
+// Times a table's, of so many; further numbers stay.  Without a branch, behind which the next number's loads would wait.
+__device__ inline Complex times_of(Complex x, const void* table, u32 at, u32 count) {
+    const Complex product = times(x, static_cast<const Complex*>(table)[min(at, count - 1)]);
+    return at < count ? product : x;
+}
+
+// Number `own` of a whole transform, which is `at` in memory.
+__device__ inline Complex number_of(const FftPass& p, i64 at, u32 own) {
+    const u32 taken = static_cast<u32>(p.taken), whole = static_cast<u32>(p.whole);
     const auto pair = [&](i64 beyond) { return read_pair<SOURCE, !ROWS_IN>(p.source, at + beyond); };
-    if constexpr (SOURCE_KIND == PAIRS) return SHORT && own >= p.taken ? Complex{0, 0} : pair(0);
+    if constexpr (SOURCE_KIND == PAIRS) return SHORT && own >= taken ? Complex{0, 0} : pair(0);
     if constexpr (SOURCE_KIND == REALS)
-        return {SHORT && own >= p.taken ? 0 : read_real<SOURCE>(p.source, at), 0};
+        return {SHORT && own >= taken ? 0 : read_real<SOURCE>(p.source, at), 0};
     if constexpr (SOURCE_KIND == NEIGHBOURS)
-        return {SHORT && 2 * own >= p.taken ? 0 : read_real<SOURCE>(p.source, at),
-                SHORT && 2 * own + 1 >= p.taken ? 0 : read_real<SOURCE>(p.source, at + p.stride)};
-    if (own >= p.whole) return {0, 0};
+        return {SHORT && 2 * own >= taken ? 0 : read_real<SOURCE>(p.source, at),
+                SHORT && 2 * own + 1 >= taken ? 0 : read_real<SOURCE>(p.source, at + p.stride)};
+    if (SHORT && own >= whole) return {0, 0};
     if constexpr (SOURCE_KIND == HERMITIAN) {
-        const bool mirrored = 2 * own > p.whole;
-        const i64 from = mirrored ? p.whole - own : own;
+        const bool mirrored = 2 * own > whole;
+        const u32 from = mirrored ? whole - own : own;
         Complex x = {0, 0};
-        if (from < p.taken) x = pair((from - own) * p.stride);
+        if (from < taken) x = pair((static_cast<i64>(from) - own) * p.stride);
         return {x.re, own == 0 ? 0 : mirrored ? -x.im : x.im};
     } else {
         Complex near = {0, 0}, far = {0, 0};
-        if (!SHORT || own < p.taken) near = pair(0);
-        if (!SHORT || p.whole - own < p.taken) far = pair((p.whole - 2 * own) * p.stride);
+        if (!SHORT || own < taken) near = pair(0);
+        if (!SHORT || whole - own < taken) far = pair((static_cast<i64>(whole) - 2 * static_cast<i64>(own)) * p.stride);
         if (own == 0) near.im = far.im = 0;
         return folded(near, far, static_cast<const Complex*>(p.halves)[own]);
     }
@@ -189,19 +196,19 @@ __device__ inline void fetch(const FftPass& p, const FftTile& tile, Butterflies<
         const bool inside = level.has(p, tile, j);
         const i64 apart = READ_STEP ? READ_STEP : p.reads.number;
         const i64 first = tile.at(p.reads, level.column[j]) + level.at[j] * apart;
-        const i64 number = tile.at(p.numbers, level.column[j]) + level.at[j] * p.numbers.number;
+        const u32 step = static_cast<u32>(p.numbers.number);
+        const u32 number = static_cast<u32>(tile.at(p.numbers, level.column[j])) + level.at[j] * step;
 #pragma unroll
         for (u32 i = 0; i < L::RADIX; ++i) {
             Complex x = {0, 0};
-            const i64 own = number + i * L::APART * p.numbers.number;
+            const u32 own = number + i * L::APART * step;
             if (inside) x = number_of(p, first + i * L::APART * apart, own);
             if constexpr (SWAP_IN) x = swapped(x);
             if constexpr (UP) {
                 const float* const up = p.up + tile.at(p.ups, level.column[j]) + level.at[j] * UP_STEP + i * L::APART * UP_STEP;
                 if (inside) x = times(x, static_cast<Floating>(*up));
             }
-            if constexpr (TABLE_IN)
-                if (inside && own < p.whole) x = times(x, static_cast<const Complex*>(p.table_in)[own]);
+            if constexpr (TABLE_IN) x = times_of(x, p.table_in, own, static_cast<u32>(p.whole));
             level.x[j][i] = x;
         }
     }
@@ -349,7 +356,8 @@ __device__ inline void store(
 #pragma unroll
     for (u32 j = 0; j < L::OWN; ++j) {
         if (!level.has(p, tile, j)) continue;
-        const i64 number = tile.at(p.results, level.of_tile(j)) + level.result(j) * p.results.number;
+        const u32 step = static_cast<u32>(p.results.number), made = static_cast<u32>(p.made);
+        const u32 number = static_cast<u32>(tile.at(p.results, level.of_tile(j))) + level.result(j) * step;
         Complex turn;
         if constexpr (TURNED == BY_PRODUCTS) turn = root(p, level.at[j] * (tile.column + level.column[j]));
 #pragma unroll
@@ -359,10 +367,7 @@ __device__ inline void store(
             if constexpr (TURNED == BY_TABLE)
                 if (i > 0) x = times(x, static_cast<const Complex*>(p.high)[(i - 1) * p.columns + tile.column + level.column[j]]);
             if constexpr (SWAP_OUT) x = swapped(x);
-            if constexpr (TABLE_OUT) {
-                const i64 at = number + i * (LENGTH / L::RADIX) * p.results.number;
-                if (at < p.made) x = times(x, static_cast<const Complex*>(p.table_out)[at]);
-            }
+            if constexpr (TABLE_OUT) x = times_of(x, p.table_out, number + i * (LENGTH / L::RADIX) * step, made);
             if constexpr (SCALED) x = times(x, static_cast<Floating>(p.factor));
             if constexpr (SWAP_LAST) x = swapped(x);
             level.x[j][i] = x;
@@ -381,11 +386,12 @@ __device__ inline void store(
         }
         const i64 apart = WRITE_STEP ? WRITE_STEP : p.writes.number;
         const i64 first = tile.at(p.writes, level.of_tile(j)) + level.result(j) * apart;
-        const i64 number = tile.at(p.results, level.of_tile(j)) + level.result(j) * p.results.number;
+        const u32 step = static_cast<u32>(p.results.number), made = static_cast<u32>(p.made);
+        const u32 number = static_cast<u32>(tile.at(p.results, level.of_tile(j))) + level.result(j) * step;
 #pragma unroll
         for (u32 i = 0; i < L::RADIX; ++i) {
             if constexpr (SHORT)
-                if (number + i * (LENGTH / L::RADIX) * p.results.number >= p.made) continue;
+                if (number + i * (LENGTH / L::RADIX) * step >= made) continue;
             Complex x = level.x[j][i];
             if constexpr (DOWN) x = times(x, static_cast<Floating>(down));
             const i64 at = first + i * (LENGTH / L::RADIX) * apart;
