@@ -263,26 +263,38 @@ class _Tile:
 
 
 def _tile(step: FftStep, plan: FftPlan, gpu: Gpu) -> _Tile:
-    each, wide = step.each, plan.work == "binary64"
-    length = each.length
+    each, whole = step.each, pair_bytes(plan.work)
+    cluster = cluster_of(step, gpu)
+    if cluster > 1:
+        first = each.radices[0]
+        pitch, shared = _places(each.length // first, first // cluster, whole, by_column=True)
+        threads, resident = _threads(each, each.length // cluster, plan)
+        return _Tile(1, threads, resident, pitch, shared, in_parts=False, cluster=cluster)
+    count = _columns(step, plan, gpu)
+    # Complex numbers, or where there is no room for them their parts, which take turns.
+    sizes = (whole,) if step.writes.kind == "HALVES" else (whole, whole // 2)
+    exchanges = len(each.radices) > 1 or step.writes.kind == "HALVES"
+    while True:
+        for size in sizes:
+            pitch, shared = _places(each.length, count, size, by_column=step.by_column)
+            shared = shared if exchanges else 0
+            if shared + _STATIC <= gpu.shared_memory:
+                threads, resident = _threads(each, each.length * count, plan)
+                return _Tile(count, threads, resident, pitch, shared, size != whole)
+        count //= 2
+
+
+def _columns(step: FftStep, plan: FftPlan, gpu: Gpu) -> int:
+    """Of a block."""
+    length, tile = step.each.length, _TILE // (2 if plan.work == "binary64" else 1)
     most = 1 << max(1, _MOST[plan.work] // length).bit_length() - 1
     sides = ((step.reads, step.rows_in), (step.writes, step.rows_out))
     # Bytes of neighbouring columns' numbers; 0 where a column's numbers are neighbours.
     narrow = min((pair_bytes(lines.format) for lines, in_rows in sides if not in_rows), default=0)
-    tile = _TILE // (2 if wide else 1)
     count = 1 << max(1, tile // length).bit_length() - 1
 
     def tiles(count: int) -> int:
         return -(-step.columns // count) * step.blocks * step.batches
-
-    cluster = cluster_of(step, gpu)
-    if cluster > 1:
-        first = each.radices[0]
-        pitch, shared = _places(length // first, first // cluster, pair_bytes(plan.work), by_column=True)
-        threads = -(-length // cluster // max(each.radices))
-        return _Tile(
-            1, threads, max(1, _REGISTERS // 128 // threads), pitch, shared, in_parts=False, cluster=cluster
-        )
 
     if narrow:
         least = min(_SECTOR // narrow, most)
@@ -300,26 +312,17 @@ def _tile(step: FftStep, plan: FftPlan, gpu: Gpu) -> _Tile:
         count // 2 >= step.columns or (not narrow and lines < count * 2 * gpu.multiprocessors)
     ):
         count //= 2
-    whole = pair_bytes(plan.work)
-    # Complex numbers, or where there is no room for them their parts, which take turns.
-    sizes = (whole,) if step.writes.kind == "HALVES" else (whole, whole // 2)
-    exchanges = len(each.radices) > 1 or step.writes.kind == "HALVES"
-    while True:
-        for size in sizes:
-            pitch, shared = _places(length, count, size, by_column=step.by_column)
-            shared = shared if exchanges else 0
-            if shared + _STATIC <= gpu.shared_memory:
-                break
-        if shared + _STATIC <= gpu.shared_memory:
-            break
-        count //= 2
-    # Numbers of a thread: of one butterfly of the first level, or of several; so that no thread is without.
-    longest = max((1, *each.radices))
+    return count
+
+
+def _threads(each: Pass, numbers: int, plan: FftPlan) -> tuple[int, int]:
+    """(threads of a block of so many numbers, blocks of a multiprocessor)."""
+    # Numbers of a thread: of one of the longest butterflies, or of several; so that no thread is without.
+    longest, wide = max((1, *each.radices)), plan.work == "binary64"
     own = longest * max(1, 16 // longest)
-    threads = min(512 if wide else 1024, -(-length * count // own))
+    threads = min(512 if wide else 1024, -(-numbers // own))
     registers = 128 if wide or own > 16 else 64
-    resident = max(1, _REGISTERS // registers // threads)
-    return _Tile(count, threads, resident, pitch, shared, size != whole)
+    return threads, max(1, _REGISTERS // registers // threads)
 
 
 def has_room(length: int, work: str, gpu: Gpu, *, parts: bool) -> bool:

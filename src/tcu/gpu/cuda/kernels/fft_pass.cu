@@ -15,8 +15,8 @@
 // 2^18 805 in place of 736, of binary16 475 in place of 395: a tile's butterflies are the limit then, and drawing and waiting came on
 // top.  The copy engine, which brought the next tile while a block worked: of 2^13 numbers of binary16 270 in place of 223 us, of 2^14 of
 // binary32 498 in place of 450; copies by each thread of its own numbers (H200): of 2^16 of binary16 466 in place of 332, of 2^14 331 in
-// place of 265.  A cluster's blocks that share a transform and send each other the first level's results (H200): of 2^14 of binary16
-// 297 of two blocks and 309 of four in place of 265; but of 2^15 of binary32, in one pass, 405 in place of 531.
+// place of 265.  A cluster's blocks that share a transform (H200): of 2^14 of binary16 297 of two blocks and 309 of four in place of one
+// block's 265, of 2^15 423 in place of two passes' 331; of 2^15 of binary32 405 in place of 531, which is why there are clusters.
 //
 // Compiled with
 //   WORK            as device/fourier/numbers.cuh says
@@ -145,7 +145,7 @@ template <u32 STEP>
 __device__ inline u32 place(u32 l, u32 column, u32 k) {
     constexpr u32 PADDING = 128 / (IN_PARTS ? sizeof(Floating) : sizeof(Complex)), UNIT = BY_COLUMN ? STEP : STEP * COLUMNS;
     const u32 first = BY_COLUMN ? l : l * COLUMNS + column, more = BY_COLUMN ? column * PITCH : 0;
-    if constexpr (LENGTH % 2) return first + more + k * UNIT;
+    if constexpr ((CLUSTER > 1 ? OWN_LENGTH : LENGTH) % 2) return first + more + k * UNIT;
     if constexpr (UNIT % PADDING == 0) return first + first / PADDING + more + k * (UNIT + UNIT / PADDING);
     const u32 at = first + k * UNIT;
     return at + at / PADDING + more;
