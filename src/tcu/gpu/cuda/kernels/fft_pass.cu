@@ -44,7 +44,7 @@
 //   UP, DOWN        1: numbers are multiplied by what their column was divided by; columns are divided by powers of two
 
 #include "device/fourier/numbers.cuh"
-#include "device/load/cluster.cuh"
+#include "device/load/cluster_pairs.cuh"
 
 using namespace tcu;
 using namespace tcu::fourier;
