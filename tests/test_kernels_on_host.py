@@ -46,7 +46,7 @@ from tcu.units import AlignedSum, find_instruction, get_unit
 STRUCTURES = {
     "list_segments": "Segments", "segments": "Segments", "short_segments": "Segments", "long_chunks": "LongSegments",
     "short_scan": "Scan", "tile_scan": "Scan", "scan": "Scan", "long_scan": "Scan", "columns": "Columns", "moments": "Moments", "column_scan": "ColumnScan",
-    "column_walk": "ColumnScan", "column_look_back": "ColumnScan", "slab_scan": "SlabScan", "slab_runs": "SlabCarries", "slab_carries": "SlabCarries",
+    "column_walk": "ColumnScan", "column_look_back": "ColumnScan", "slab_scan": "SlabScan", "slab_walk": "SlabScan", "slab_runs": "SlabCarries", "slab_carries": "SlabCarries",
     "exact_rows": "ExactRows", "exact_short_rows": "ExactShortRows", "exact_tile_rows": "ExactTileRows", "exact_tile_columns": "ExactTileColumns",
     "exact_columns": "ExactColumns",
     "segment_tiles": "SegmentTiles", "segment_chunks": "SegmentChunks", "levels_together": "ChainLevels",
@@ -1556,7 +1556,7 @@ def model_column_scans(x: Any, dtype: Any, exclusive: bool = False, reverse: boo
 
 NEVER = (8, 1, 1, 1, 1 << 30)
 TILES = {
-    "walks": (), "walks_anywhere": (), "short_walk": NEVER, "short_walk_anywhere": NEVER, "busy": 2, "many_runs": (256, 3, 2, 1),
+    "walks": (), "walks_anywhere": (), "walks_in_place": (), "short_walk": NEVER, "short_walk_anywhere": NEVER, "busy": 2, "many_runs": (256, 3, 2, 1),
 }  # fmt: skip
 """Columns are too few for warps that walk down them."""
 
@@ -1675,7 +1675,12 @@ def test_warps_that_walk_down_columns(
     monkeypatch.setattr(column_scan, "_MOST_WASTE", 100)
     monkeypatch.setattr(column_scan, "_LEAST_TURNS", 0)
     each = (*walk, 0)
-    host.tuned |= {"walks": (each,), "walks_anywhere": (each,), "short_walk": (8, 1, 1, 8, 0)}
+    host.tuned |= {
+        "walks": (each,),
+        "walks_anywhere": (each,),
+        "walks_in_place": (each,),
+        "short_walk": (8, 1, 1, 8, 0),
+    }
     host.tuned["short_walk_anywhere"] = (walk[0], 1, 1, 8, 0)
     rng = np.random.default_rng(5)
     fmt = get_format(dtype)
@@ -1702,6 +1707,88 @@ def test_warps_that_walk_down_columns(
 
 
 @pytest.mark.slow
+@pytest.mark.some(4)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("walk", "exclusive", "reverse"),
+    [((8, 2, 1, 8), False, True), ((16, 3, 4, 2), True, False), ((8, 2, 2, 2), False, False)],
+)
+def test_results_take_the_places_of_numbers_in_a_walk(
+    host: HostGpu,
+    monkeypatch: pytest.MonkeyPatch,
+    dtype: str,
+    walk: tuple[int, ...],
+    exclusive: bool,
+    reverse: bool,
+) -> None:
+    """Rows begin anywhere, and each with its results: narrower and wider than a strip; with inf, NaN and -0."""
+    monkeypatch.setattr(column_scan, "_MOST_WASTE", 100)
+    monkeypatch.setattr(column_scan, "_LEAST_IN_PLACE", 0)
+    host.tuned |= {"walks_in_place": ((*walk, 0),)}
+    rng = np.random.default_rng(6)
+    fmt = get_format(dtype).dtype
+    run = 32 * 32 // fmt.itemsize
+    behind = 448 // fmt.itemsize + 1  # columns, of which the last strip has no sector of its own
+    for shape in (
+        (3, 35, 41),
+        (2, run // 8 - 3, 137),
+        (1, 2 * run + 5, 7),
+        (3, run // 32 + 1, behind),
+        (1, 37, 259),
+    ):
+        x = numbers_of(rng, "spread", int(np.prod(shape)), fmt).reshape(shape)
+        x[:, shape[1] // 2, 3] = np.array([np.inf]).astype(fmt)
+        x[:, -1, 3] = np.array([-np.inf]).astype(fmt)
+        x[:, 0, 5] = np.array([-0.0]).astype(fmt)
+        found = column_scans(host, x, fmt, exclusive=exclusive, reverse=reverse)
+        assert host.launches[-1] == "column_walk"
+        assert host.macros[-1]["IN_PLACE"] == 1
+        assert alike(found, model_column_scans(x, fmt, exclusive, reverse)), shape
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("dtype", "right", "wrong", "seen"),
+    [
+        (np.float16, "|| strip.all < ROW)", ")", BITS),
+        (np.float16, "cut || strip.inner == lane", "false", BITS),
+        (np.float16, "reinterpret_cast<u64>(row) + strip.own) & SECTOR - 1", "reinterpret_cast<u64>(row) + strip.own) & 0", BITS),
+        (np.float32, "if (values[c] != values[c]) group.name_nans(c);", "", BITS),
+    ],
+)  # fmt: skip
+def test_an_error_where_results_take_the_places_of_numbers_is_seen(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: Any, right: str, wrong: str, seen: str
+) -> None:
+    monkeypatch.setattr(column_scan, "_LEAST_IN_PLACE", 0)
+    monkeypatch.setattr(column_scan, "_MOST_WASTE", 100)
+    host.tuned |= {"walks_in_place": ((8, 2, 1, 8, 0),)}
+    x = np.random.default_rng(4).standard_normal((3, 301, 450 // np.dtype(dtype).itemsize + 2)).astype(dtype)
+    x[1, 100, 3] = np.nan
+    wanted = model_column_scans(x, dtype)
+    found = complaint_about(host, "column_walk", right, wrong, lambda: column_scans(host, x, dtype), wanted)
+    assert found == seen
+
+
+def test_a_walk_overwrites_its_numbers(host: HostGpu) -> None:
+    """Strips end where they begin then: the next strip's numbers may be results by now."""
+    host.tuned |= {"walks_in_place": ((8, 2, 1, 8, 0),)}
+    x = np.random.default_rng(8).standard_normal((1, 300, 259)).astype(np.float32)
+    room = np.zeros(x.size + 4, np.float32)
+    begin = -room.ctypes.data % 16 // 4
+    place = room[begin : begin + x.size]
+    place[:] = x.reshape(-1)
+    host.readable = (place.ctypes.data, place.ctypes.data + -(-place.nbytes // 16) * 16)
+    array = columns.Columns(1, 259, 300 * 259, 259)
+    recipe = column_scan.column_scan_recipe(
+        make_scan_plan(300, "binary32"), array, array, True, get_format("binary32"), host.gpu, exclusive=False, reverse=False
+    )  # fmt: skip
+    assert recipe is not None
+    Launch(recipe, host.gpu).start(place.ctypes.data, 0, place.ctypes.data, 0)
+    assert host.macros[-1]["IN_PLACE"] == 1
+    assert alike(place, model_column_scans(x, np.float32).reshape(-1))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "right", "wrong", "seen"),
     [
@@ -1711,7 +1798,7 @@ def test_warps_that_walk_down_columns(
         (np.float64, "add_to(later, sums[LEVEL][height]);", "add_to(later, sums[LEVEL][0]);", BITS),
         (np.float64, "carry[c] = above[c] + carry[c];", "if (above[c] != 0) carry[c] += above[c];", BITS),
         (np.float64, "load::wait_for_copies<FETCHED - 1>();", "load::wait_for_copies<FETCHED>();", BITS),
-        (np.float64, "shift > 0 && row < p.length", "shift > 0", OUTSIDE),
+        (np.float64, "place + 16 > shift && row < p.length", "place + 16 > shift", OUTSIDE),
         (np.float64, "bytes = item < p.items ? 16 : 0;", "bytes = 16;", OUTSIDE),
         (np.float64, "warp & (BIT - 1) ? sum + later : sum", "sum", BITS),
         (np.float16, "if (MOVES) totals[c] *= UP;", "", BITS),
@@ -1750,6 +1837,7 @@ def test_blocks_that_look_back_along_columns(
     host.tuned |= {
         "walks": (),
         "walks_anywhere": (),
+        "walks_in_place": (),
         "look_back": back,
         "look_back_anywhere": back,
         "busy": 0,

@@ -43,7 +43,7 @@ TWICE = {"enough": 1 << 30, "few": 0, "turns": 1}
 def host(monkeypatch: pytest.MonkeyPatch, built: Path) -> HostGpu:
     host = HostGpu(monkeypatch, built)
     monkeypatch.setattr(column_scan, "fills_memory", slab_scan.fills_memory)
-    host.tuned |= {"strip": 1 << 20, "row_twice": 1 << 20}
+    host.tuned |= {"strip": 1 << 20, "row_twice": 1 << 20, "walk": (0, 0, 0, 1)}
     return host
 
 
@@ -78,6 +78,24 @@ def test_slabs_one_after_another(
         found = column_scans(host, x, wide, shift=shift, exclusive=exclusive, reverse=reverse)
         assert host.launches[-1] == "slab_scan"
         assert alike(found, model_column_scans(x, wide, exclusive, reverse)), (shape, target)
+
+
+@pytest.mark.slow
+@pytest.mark.some(8)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("exclusive", "reverse"), ORDERS)
+def test_a_warp_for_each_slab(host: HostGpu, dtype: str, exclusive: bool, reverse: bool) -> None:
+    """Of rows of one number up to many of a lane; of part of a turn up to many runs; some begin anywhere in a granule."""
+    host.tuned |= {"walk": (256, 0, 16384, 4), "walk_least": (0, 0, 0)}
+    fmt = get_format(dtype).dtype
+    group = 32 // fmt.itemsize
+    shapes = ((5, group + 1, 3), (3, 3 * group + 2, 33), (2, 40 * group + 1, 100), (3, 70 * group + 3, 5), (2, 600 * group + 8, 4),
+              (2, 5 * group, 64), (4, 2 * group - 1, 16))  # fmt: skip
+    for shape in shapes:
+        x = drawn(shape, fmt)
+        found = column_scans(host, x, fmt, exclusive=exclusive, reverse=reverse)
+        assert host.launches[-1] == "slab_walk"
+        assert alike(found, model_column_scans(x, fmt, exclusive, reverse)), shape
 
 
 @pytest.mark.slow
@@ -144,6 +162,29 @@ def test_an_error_in_the_kernel_of_slabs_is_seen(
     wanted = model_column_scans(x, np.float64)
     found = complaint_about(
         host, "slab_scan", right, wrong, lambda: column_scans(host, x, np.float64), wanted
+    )
+    assert found == seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shape", "reverse", "right", "wrong", "seen"),
+    [
+        ((2, 1205, 3), False, "before[k] = earlier + before[k];", ";", BITS),
+        ((2, 1205, 3), False, "networks.push(turn, all);", "", BITS),
+        ((2, 1205, 33), False, "networks.push(turn, carry);", "", BITS),
+        ((2, 1205, 33), True, "REVERSE ? from + p.length * COLUMNS : from", "from", WRONG_COPY),
+        ((2, 1205, 5), True, "(PARTS - 1 - part) * PITCH + PART - ROW", "(PARTS - 1) * PITCH + PART - ROW", BITS),
+    ],
+)  # fmt: skip
+def test_an_error_in_the_walk_down_slabs_is_seen(
+    host: HostGpu, shape: tuple[int, int, int], reverse: bool, right: str, wrong: str, seen: str
+) -> None:
+    host.tuned |= {"walk": (256, 0, 16384, 4), "walk_least": (0, 0, 0)}
+    x = np.random.default_rng(4).standard_normal(shape).astype(np.float16)
+    wanted = model_column_scans(x, np.float16, reverse=reverse)
+    found = complaint_about(
+        host, "slab_walk", right, wrong, lambda: column_scans(host, x, np.float16, reverse=reverse), wanted
     )
     assert found == seen
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tcu.formats.format import Format, get_format
@@ -25,7 +26,7 @@ _GROUP = 32
 """Bytes."""
 _LEAST_BYTES = 32
 """Of a row of the inner numbers, a sector of memory: with fewer, most of what is read would be for others."""
-_WARP, _GRANULE = 32, 16
+_WARP, _GRANULE, _SECTOR = 32, 16, 32
 _RESERVED = 1 << 10
 """Bytes of shared memory that every block has for itself (CUDA C++ Programming Guide, "Shared Memory")."""
 _FULL = 0.75
@@ -33,6 +34,9 @@ _FULL = 0.75
 speed, 1.94 times as many 0.94)."""
 _LEAST_TURNS = 4
 """Of warps that share columns."""
+_LEAST_IN_PLACE = 8
+"""Of warps whose results take the places of numbers: 17 rows of binary16, of two turns, have 0.58 of a copy's speed so, and 0.67
+otherwise; 300 rows of all formats, of 9 turns or more, 0.69 and 0.52 and more (H200)."""
 _MOST_WASTE = 1.5
 """Columns that strips have room for, of those that there are."""
 _MAX_LEVELS = 8
@@ -95,17 +99,20 @@ def column_scan_recipe(
         "ELEMENT": ELEMENTS[plan.input], "RESULT": TARGETS[target.name], "EXCLUSIVE": int(exclusive),
     }  # fmt: skip
     whole = aligned and _aligned(columns, results, size, 2 if size == 2 else 1)
-    for walk in _walks(tuned, whole, plan):
-        of_item = _GRANULE if whole else _WARP * walk.lane
+    alike = aligned and target.name == plan.input and _alike(columns, results, size)
+    for begins, walk in _walks(tuned, whole, alike, plan):
+        of_item = _WARP * walk.lane - (_SECTOR if begins == _SECTOR else 0) if begins else _GRANULE
         items = -(-columns.inner * size // of_item)
-        strips = -(-items * columns.outer * of_item // (walk.lane * _WARP))
+        strips = (
+            items * columns.outer if begins else -(-items * columns.outer * _GRANULE // (walk.lane * _WARP))
+        )
         if (
-            walk.suits(strips, gpu) and _room(walk, plan, whole) + _totals_of(walk, size) <= gpu.shared_memory and items * of_item <= _MOST_WASTE * columns.inner * size
-            and items * columns.outer <= _MAX_ITEMS
-            and (not whole or _aligned(columns, results, size, walk.lane // size))
+            walk.suits(strips, gpu) and _room(walk, plan, begins) + _totals_of(walk, size) <= gpu.shared_memory
+            and items * of_item <= _MOST_WASTE * columns.inner * size and items * columns.outer <= _MAX_ITEMS
+            and (begins or _aligned(columns, results, size, walk.lane // size))
         ):  # fmt: skip
             problem.strips, problem.items = items, items * columns.outer
-            return _walk(plan, problem, strips, walk, whole, macros, takes)
+            return _walk(plan, problem, strips, walk, begins, macros, takes)
     return (
         _look_back(plan, columns, whole, problem, macros, takes, tuned, gpu)
         or _tiles(plan, columns, whole, problem, macros, takes, tuned, gpu)
@@ -131,30 +138,38 @@ class _Walk(NamedTuple):
         return blocks >= self.enough * gpu.multiprocessors and not idle
 
 
-def _walks(tuned: ColumnScanConfig, aligned: bool, plan: ScanPlan) -> list[_Walk]:
-    """From the one for most columns on; warps that share columns must have enough groups each."""
-    many, short = (
-        (tuned.walks, tuned.short_walk) if aligned else (tuned.walks_anywhere, tuned.short_walk_anywhere)
-    )
+def _walks(tuned: ColumnScanConfig, whole: bool, alike: bool, plan: ScanPlan) -> Iterator[tuple[int, _Walk]]:
+    """(bytes in which rows begin anywhere, or 0 where they are whole; walk), from the one for most columns on.
+
+    Warps that share columns must have enough groups each.  ``alike``: whether results can take the places of numbers.
+    """
     if not plan.levels:
-        return [_Walk(*short)]
-    walks = [_Walk(*each) for each in many]
-    return [each for each in walks if each.warps == 1 or plan.n >= _LEAST_TURNS * each.warps * plan.group]
+        yield (0, _Walk(*tuned.short_walk)) if whole else (_GRANULE, _Walk(*tuned.short_walk_anywhere))
+        return
+    if whole:
+        choices = [(0, tuned.walks, _LEAST_TURNS)]
+    else:
+        choices = [(_SECTOR, tuned.walks_in_place, _LEAST_IN_PLACE)] if alike else []
+        choices.append((_GRANULE, tuned.walks_anywhere, _LEAST_TURNS))
+    for begins, walks, least in choices:
+        for walk in (_Walk(*each) for each in walks):
+            if (walk.warps == 1 and begins != _SECTOR) or plan.n >= least * walk.warps * plan.group:
+                yield begins, walk
 
 
 def _walk(
-    plan: ScanPlan, problem: Struct, strips: int, walk: _Walk, aligned: bool, macros: dict[str, object],
+    plan: ScanPlan, problem: Struct, strips: int, walk: _Walk, begins: int, macros: dict[str, object],
     takes: dict[str, Given],
 ) -> Recipe:  # fmt: skip
     """By warps that walk down columns (column_walk.cu), of which there are enough to fill a GPU."""
     groups = max(-(-plan.n // plan.group), 1)
     problem.tiles = -(-groups // walk.warps)
     macros |= {
-        "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "BYTES": walk.lane, "LEVELS": plan.levels, "STAGES": _stages(walk, plan),
-        "WARPS": walk.warps, "RESIDENT": walk.resident,
+        "LAYOUT": "SHIFTED" if begins else "ALIGNED", "BYTES": walk.lane, "LEVELS": plan.levels, "STAGES": _stages(walk, plan),
+        "WARPS": walk.warps, "RESIDENT": walk.resident, "IN_PLACE": int(begins == _SECTOR),
     }  # fmt: skip
     choice = KernelChoice(
-        "column_walk", macros, strips, walk.warps * _WARP, problem, takes, shared=_room(walk, plan, aligned)
+        "column_walk", macros, strips, walk.warps * _WARP, problem, takes, shared=_room(walk, plan, begins)
     )
     return Recipe((choice,))
 
@@ -204,9 +219,9 @@ def _stages(walk: _Walk, plan: ScanPlan) -> int:
     return min(walk.stages, max(-(-plan.n // (plan.group * walk.warps)), 1))
 
 
-def _room(walk: _Walk, plan: ScanPlan, aligned: bool) -> int:
-    """Bytes of shared memory that a block's groups take."""
-    return walk.warps * _stages(walk, plan) * (_WARP * walk.lane + (0 if aligned else _GRANULE)) * plan.group
+def _room(walk: _Walk, plan: ScanPlan, begins: int) -> int:
+    """Bytes of shared memory that a block's groups take, of which each row begins anywhere in so many."""
+    return walk.warps * _stages(walk, plan) * (_WARP * walk.lane + begins) * plan.group
 
 
 def _totals_of(walk: _Walk, size: int) -> int:
@@ -316,3 +331,9 @@ def _aligned(columns: Columns, results: Columns, size: int, unit: int) -> bool:
     """Whether all rows begin at multiples of 16 bytes, and so many neighbours have their results at multiples of that."""
     whole = all(each % unit == 0 for each in (columns.inner, results.outer_stride, results.stride))
     return whole and all(step * size % _GRANULE == 0 for step in (columns.outer_stride, columns.stride))
+
+
+def _alike(columns: Columns, results: Columns, size: int) -> bool:
+    """Whether the results of each row begin where its numbers do in 16 bytes, if the first row's do."""
+    steps = ((columns.outer_stride, results.outer_stride), (columns.stride, results.stride))
+    return all((given - goal) * size % _GRANULE == 0 for given, goal in steps)

@@ -513,7 +513,11 @@ class ColumnScanConfig(Config):
     walks_anywhere: tuple[tuple[int, int, int, int, float], ...]
     """Where rows begin anywhere, and a lane has numbers that lie apart.  999 x 512 KB has 0.55, 0.57, 0.80, 0.79, with one number to a
     lane 0.36, 0.39, and by column_scan.cu binary32 0.51; 8190 x 64 KB 0.62, 0.56, 0.72, 0.78; 256 x 513 x 2055 bytes 0.64, 0.56,
-    0.71, 0.77.  What is left is not understood: the same kernels reach 0.9 where rows are aligned; wider rows of a strip help."""
+    0.71, 0.77: sectors of memory that two strips share are written in parts."""
+    walks_in_place: tuple[tuple[int, int, int, int, float], ...]
+    """The same where results begin where their numbers do in 16 bytes, and sectors are written whole.  Shares of a copy's speed (H200;
+    binary16, bfloat16, binary32, binary64): 1000 x 1 MB 0.76, 0.74, 0.81, 0.82; slabs of 555 x 3333 numbers 0.75, 0.77, 0.86, 0.91,
+    which had 0.51, 0.60, 0.74, 0.84; of 2000 x 1111 0.57, 0.58, 0.76, 0.81, which had 0.47, 0.47, 0.65, 0.67."""
     short_walk_anywhere: tuple[int, int, int, int, float]
     """The same for columns of one group: 16 x 32 MB of binary16 has 0.70, by column_scan.cu 0.49."""
     look_back: tuple[int, int, int, int, int]
@@ -569,6 +573,17 @@ class SlabScanConfig(Config):
     """Bytes: where rows are multiples of it, and begin at multiples of 16 bytes, the kernels of wide rows are as fast."""
     row_twice: int
     """Bytes of a row up to which there are two passes."""
+    walk: tuple[int, int, int, int]
+    """Of slab_walk.cu: columns at most, turns of a slab at least, bytes per multiprocessor that are on their way, and groups of a
+    lane at most where it has one column.  Shares of a copy's speed (H200; binary16, bfloat16, binary32, binary64): 5368 x 1000 x
+    100 0.85, 0.84, 0.85, 0.88, by slab_scan.cu 0.78, 0.66, 0.87, 0.84; 1789 x 100,000 x 3 0.61, 0.58, 0.76, by slab_scan.cu 0.59,
+    0.51, 0.72; 777 x 7 0.84, 0.78, 0.91, 0.89, by slab_scan.cu 0.38, 0.34, 0.60, 0.73.  With 48 KiB on their way in place of 24,
+    5368 x 1000 x 100 have 0.83 (binary16) and 0.85 (binary64)."""
+    walk_resident: tuple[int, int, int]
+    """Warps per multiprocessor that its registers must allow: where a lane has one column, up to four, and more.  5368 x 1000 x
+    100 numbers of bfloat16 have 0.84 of a copy's speed with 12, 0.72 with 20; 1789 x 100,000 x 3 have 0.50 and 0.58."""
+    walk_least: tuple[int, int, int]
+    """Slabs per multiprocessor from which on each has a warp, in the same cases."""
 
 
 KERNELS: dict[str, type[Config]] = {

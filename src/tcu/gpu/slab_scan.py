@@ -1,4 +1,4 @@
-"""The kernel of running sums down few columns that fill memory without gaps: series of a few channels, points of a few coordinates."""
+"""The kernels of running sums down few columns that fill memory without gaps: series of a few channels, points of a few coordinates."""
 
 from __future__ import annotations
 
@@ -29,6 +29,12 @@ _MOST_COLUMNS = 256
 _MAX_BLOCKS = (1 << 31) - 1
 _MAX_TILES = (1 << 31) - 1
 _MOST_PAD = 4
+_NARROW = 2
+"""Bytes of a number whose rows may leave up to half of a warp's lanes idle: 640 x 24 numbers of binary32 have 0.87 of a copy's speed
+by slab_walk.cu and 0.94 by slab_scan.cu, but of binary16 0.89 and 0.77 (H200)."""
+_MOST_PARTS = 8
+"""Of a warp's turn in slab_walk.cu: two columns, of which a warp has sixteen, have 0.73 of a copy's speed there and 0.78 by slab_scan.cu
+(8192 x 2^15 x 2 numbers of binary16, H200)."""
 
 _MAX_LEVELS = 8
 _CARRY_THREADS = 256
@@ -73,6 +79,15 @@ def slab_scan_recipe(
     row = inner * size
     if of_group * result % _GRANULE or not plan.n or not outer or (row % tuned.strip == 0 and aligned):
         return None
+    given: dict[str, object] = {
+        "ELEMENT": ELEMENTS[plan.input], "RESULT": TARGETS[target.name], "EXCLUSIVE": int(exclusive), "REVERSE": int(reverse),
+    }  # fmt: skip
+    whole = aligned and all(plan.n * inner * each % _GRANULE == 0 for each in (size, result))
+    walk = (
+        _walk(plan, outer, inner, size, whole, tuned, gpu) if aligned and target.name == plan.input else None
+    )
+    if walk is not None:
+        return _by_warps(plan, outer, inner, walk, given)
     groups = -(-plan.n // plan.group)
     wanted = min(max(_power_below(tuned.tile_bytes // (of_group * size)), tuned.least_groups), _RUN)
     in_tile = min(wanted, groups)
@@ -93,7 +108,6 @@ def slab_scan_recipe(
             return None
     elif blocks > _MAX_BLOCKS or tiles > _MAX_TILES:
         return None
-    whole = aligned and all(plan.n * inner * each % _GRANULE == 0 for each in (size, result))
     unit = 2 if size == 2 and inner % 2 == 0 and whole else 1
     staged = _staged(inner, size, result, plan.group, unit, whole)
     lines = slabs * inner
@@ -110,8 +124,7 @@ def slab_scan_recipe(
     if twice:
         share = max(-(-outer * tiles // (gpu.multiprocessors * resident * tuned.turns)), 1)
         blocks = -(-outer * tiles // share)
-    macros = {
-        "ELEMENT": ELEMENTS[plan.input], "RESULT": TARGETS[target.name], "EXCLUSIVE": int(exclusive), "REVERSE": int(reverse),
+    macros = given | {
         "LAYOUT": "ALIGNED" if whole else "SHIFTED", "COLUMNS": inner, "LEVELS": plan.levels, "GROUPS": in_tile,
         "SLABS": slabs, "SEVERAL": int(tiles > 1), "COPY": staged.copy, "PAD": staged.pad, "RESULT_PAD": staged.result_pad,
         "STAGES": stages, "THREADS": threads,
@@ -137,6 +150,71 @@ def slab_scan_recipe(
     carries, above = _carries(plan, outer, inner, tiles, of_tiles)
     kernels = kernel(1, {"data": X, **of_tiles}), *carries, kernel(2, {"data": X, "out": OUT, **of_tiles})
     return Recipe(kernels, room=outer * inner * tiles + above)
+
+
+class _Walk(NamedTuple):
+    """What a warp of slab_walk.cu takes in a turn."""
+
+    parts: int
+    each: int
+    """Groups of a part."""
+    pad: int
+    """Granules between parts."""
+    stages: int
+    bytes: int
+    """Of a turn in shared memory."""
+    resident: int
+
+
+def _walk(
+    plan: ScanPlan, outer: int, inner: int, size: int, whole: bool, tuned: SlabScanConfig, gpu: Gpu
+) -> _Walk | None:
+    """None where slab_scan.cu is faster, or has to do it.  ``whole``: whether all slabs begin at multiples of 16 bytes."""
+    columns, turns, on_their_way, most = tuned.walk
+    parts = _power_below(_WARP // inner) if inner <= _WARP // 2 else 1
+    kind = 0 if parts > 1 else 1 if inner <= 4 * _WARP else 2
+    resident, least = tuned.walk_resident[kind], tuned.walk_least[kind]
+    pads = range(_MOST_PAD if whole and parts > 1 else 1)
+    each, pad = min(most, _RUN // parts) if parts > 1 else 1, 0
+    while True:
+        part = each * plan.group * inner * size
+        accesses = {pad: _accesses(parts, part + pad * _GRANULE, inner, size) for pad in pads}
+        pad = min(pads, key=lambda pad: accesses[pad])
+        if each == 1 or accesses[pad] <= size:
+            break
+        each //= 2
+    if (
+        gpu.compute_capability < (9, 0) or not plan.levels or inner > columns or parts > _MOST_PARTS
+        or (size > _NARROW and _WARP // 2 < inner < _WARP) or not least * gpu.multiprocessors <= outer <= _MAX_BLOCKS
+        or plan.n < turns * parts * each * plan.group
+    ):  # fmt: skip
+        return None
+    turn = parts * (part + pad * _GRANULE) + (0 if pad else _GRANULE)
+    warps = min(-(-outer // gpu.multiprocessors), resident)
+    stages = max(2 + -(-on_their_way // (warps * turn)), 3)
+    return _Walk(parts, each, pad, stages, turn, resident) if stages * turn <= gpu.shared_memory else None
+
+
+def _accesses(parts: int, pitch: int, inner: int, size: int) -> int:
+    """How often shared memory is accessed for a row of each part: words that one bank has of it."""
+    words: dict[int, set[int]] = {}
+    for begin in (part * pitch + column * size for part in range(parts) for column in range(inner)):
+        for word in range(begin // _WORD, -(-(begin + size) // _WORD)):
+            words.setdefault(word % _BANKS, set()).add(word)
+    return max(len(each) for each in words.values())
+
+
+def _by_warps(plan: ScanPlan, outer: int, inner: int, walk: _Walk, macros: dict[str, object]) -> Recipe:
+    turns = -(-plan.n // (plan.group * walk.parts * walk.each))
+    choice = KernelChoice(
+        "slab_walk",
+        macros | {
+            "LAYOUT": "SHIFTED", "COLUMNS": inner, "LEVELS": plan.levels, "PARTS": walk.parts, "EACH": walk.each,
+            "PAD": walk.pad, "STAGES": walk.stages, "RESIDENT": walk.resident,
+        },
+        outer, _WARP, SlabScan(0, 0, 0, 0, outer, plan.n, turns, 0), {"data": X, "out": OUT}, shared=walk.stages * walk.bytes,
+    )  # fmt: skip
+    return Recipe((choice,))
 
 
 def _carries(

@@ -17,11 +17,16 @@
 //   STAGES      groups in a warp's ring
 //   WARPS       of a block: a power of two; one where there are no networks
 //   RESIDENT    blocks per multiprocessor that the registers must allow
+//   IN_PLACE    1: rows begin anywhere, and results, of the numbers' format, begin where these do in 16 bytes
+//               (scan/rows_in_place.cuh)
 
 #include "device/load/async_copy.cuh"
 #include "device/scan/columns.cuh"
 #include "device/scan/networks.cuh"
 #include "device/scan/prefix.cuh"
+#if IN_PLACE
+#include "device/scan/rows_in_place.cuh"
+#endif
 
 using namespace tcu;
 
@@ -29,7 +34,9 @@ using namespace tcu;
 
 constexpr int UNIT = BYTES / sizeof(Code);                 // columns of a lane
 constexpr int ROW = WARP * BYTES;                          // bytes of a warp's row
-constexpr int PITCH = ROW + (LAYOUT == ALIGNED ? 0 : 16);  // of a row that begins anywhere in its granule
+constexpr int STEP = IN_PLACE ? ROW - scan::SECTOR : ROW;            // bytes from a strip to the next, where rows begin anywhere
+constexpr int BEGINS = IN_PLACE ? scan::SECTOR : scan::GRANULE;  // bytes in which a row begins anywhere
+constexpr int PITCH = ROW + (LAYOUT == ALIGNED ? 0 : BEGINS);
 constexpr int STAGE = PITCH * scan::GROUP;                 // bytes
 constexpr int GRANULES = ROW / 16, TOGETHER = WARP / GRANULES;  // rows that are copied together
 constexpr int FETCHED = STAGES > 1 ? STAGES - 1 : 1;            // groups that are on their way
@@ -48,7 +55,7 @@ struct Strip {
         const u32 item = LAYOUT == ALIGNED ? blockIdx.x * GRANULES + lane * BYTES / 16 : blockIdx.x;
         outer = item / p.strips;
         const i64 rest = item - outer * p.strips;
-        inner = LAYOUT == ALIGNED ? rest * PER_LOAD + lane * BYTES % 16 / static_cast<int>(sizeof(Code)) : rest * (WARP * UNIT) + lane;
+        inner = LAYOUT == ALIGNED ? rest * PER_LOAD + lane * BYTES % 16 / static_cast<int>(sizeof(Code)) : rest * (STEP / static_cast<int>(sizeof(Code))) + lane;
         const bool exists = item < p.items && inner < p.inner;
         columns = !exists ? 0 : LAYOUT == ALIGNED ? UNIT : static_cast<int>(min((p.inner - inner + WARP - 1) / WARP, static_cast<i64>(UNIT)));
     }
@@ -69,10 +76,10 @@ struct ColumnRing {
         row = threadIdx.x / WARP * scan::GROUP + lane / GRANULES;
         step = p.stride * static_cast<i64>(sizeof(Code));
         from = reinterpret_cast<const char*>(static_cast<const Code*>(p.data) + outer * p.outer_stride) + row * step +
-               rest * (LAYOUT == ALIGNED ? 16 : ROW);
+               rest * (LAYOUT == ALIGNED ? 16 : STEP);
         at = static_cast<u32>(__cvta_generic_to_shared(ring)) + lane / GRANULES * PITCH + lane % GRANULES * 16;
         bytes = item < p.items ? 16 : 0;
-        const i64 left = p.inner * static_cast<i64>(sizeof(Code)) - rest * ROW;
+        const i64 left = p.inner * static_cast<i64>(sizeof(Code)) - rest * STEP;
         if (LAYOUT != ALIGNED) bytes = static_cast<int>(min(left, static_cast<i64>(ROW))) - lane % GRANULES * 16;
     }
 
@@ -82,9 +89,9 @@ struct ColumnRing {
         if (LAYOUT != ALIGNED) fetch_last(p, to);
 #pragma unroll
         for (int i = 0; i < scan::GROUP; i += TOGETHER) {
-            const int shift = LAYOUT == ALIGNED ? 0 : static_cast<int>(reinterpret_cast<u64>(from) % 16);
-            const char* const start = from - shift + (LAYOUT == ALIGNED ? 0 : threadIdx.x % GRANULES * 16);
-            load::copy_if(bytes + shift > 0 && row < p.length, to + i * PITCH, start);
+            const int shift = LAYOUT == ALIGNED ? 0 : static_cast<int>(reinterpret_cast<u64>(from) % BEGINS);
+            const int place = LAYOUT == ALIGNED ? 0 : threadIdx.x % GRANULES * 16;
+            load::copy_if(bytes + shift > 0 && place + 16 > shift && row < p.length, to + i * PITCH, from - shift + place);
             from += step * TOGETHER;
             row += TOGETHER;
         }
@@ -94,17 +101,18 @@ struct ColumnRing {
 
     // The last granules of rows that begin anywhere.
     __device__ void fetch_last(const ColumnScan& p, u32 to) const {
-        const int lane = threadIdx.x % WARP, down = lane - lane / GRANULES;
-        if (lane >= scan::GROUP) return;
+        constexpr int LAST = BEGINS / 16;
+        const int lane = threadIdx.x % WARP, number = lane / LAST, down = number - lane / GRANULES;
+        if (number >= scan::GROUP) return;
         const char* const start = from + down * step;
-        const int shift = static_cast<int>(reinterpret_cast<u64>(start) % 16);
+        const int shift = static_cast<int>(reinterpret_cast<u64>(start) % BEGINS), place = ROW + lane % LAST * 16;
         const u32 first = to - lane / GRANULES * PITCH - lane % GRANULES * 16;
-        const bool any = bytes + lane % GRANULES * 16 + shift > ROW && row + down < p.length;
-        load::copy_if(any, first + lane * PITCH + ROW, start - shift + ROW);
+        const bool any = bytes + lane % GRANULES * 16 + shift > place && row + down < p.length;
+        load::copy_if(any, first + number * PITCH + place, start - shift + place);
     }
 };
 
-typedef scan::StagedGroup<UNIT, WARP, PITCH> LaneGroup;
+typedef scan::StagedGroup<UNIT, WARP, PITCH, BEGINS> LaneGroup;
 
 #if LEVELS
 typedef double Totals[WARPS][UNIT][WARP];  // of a turn's groups
@@ -166,6 +174,12 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, RESIDENT) column_walk
         ring.fetch(p, i);
         load::end_copies();
     }
+#if IN_PLACE
+    const i64 there = (p.inner - (strip.inner - lane)) * static_cast<i64>(sizeof(Code));
+    // Where results are to overwrite the numbers, the next strip's may be gone.
+    const bool cut = p.data == p.out;
+    const scan::StripBytes bytes = {static_cast<int>(min(there, static_cast<i64>(ROW))), STEP, cut || strip.inner == lane, cut};
+#endif
     int stage = 0, fetched = FETCHED;
     i64 left = p.length - warp * scan::GROUP;
 #pragma unroll 1
@@ -196,8 +210,16 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, RESIDENT) column_walk
 #if LEVELS && WARPS > 1
         networks.push(turn, sums);
 #endif
-        if (strip.columns)
-            scan_group(p, group, to, static_cast<int>(min(left, static_cast<i64>(scan::GROUP))), carry);
+        const int rows = static_cast<int>(min(left, static_cast<i64>(scan::GROUP)));
+#if IN_PLACE
+        const char* const numbers = groups + stage * STAGE;
+        scan::scan_in_place(group, carry);
+        __syncwarp();
+        scan::store_rows<ROW, PITCH>(reinterpret_cast<char*>(to - lane), p.out_stride * static_cast<i64>(sizeof(Code)), bytes, rows, numbers,
+                                    [&](int i) { return group.begin(i); });
+#else
+        if (strip.columns) scan_group(p, group, to, rows, carry);
+#endif
 #if LEVELS && WARPS == 1
         networks.push(turn, carry);
 #endif

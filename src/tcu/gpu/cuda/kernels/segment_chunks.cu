@@ -95,7 +95,7 @@ __device__ inline void move_chunks(const ChunkPlaces& places) {
     for (load::Turn<STAGES> turn; places.has(turn); turn.next()) {
         load::wait_for_copy(&room.done[turn.buffer], turn.odd);
         const QueuedChunk& chunk = room.chunks[turn.buffer];
-        ragged::store_results(places.to(chunk), places.results(turn.buffer), chunk.count());
+        scan::store_run(places.to(chunk), places.results(turn.buffer), chunk.count());
         __syncwarp();
         if (lane == 0) {
             const u32 number = STAGES * gridDim.x + atomicAdd(p.queue.state + ragged::TICKETS, 1u);

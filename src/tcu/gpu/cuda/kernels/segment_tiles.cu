@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) segment_tiles(const
             char* const apart = reinterpret_cast<char*>(marks) + p.results + reinterpret_cast<u64>(to) % ragged::LINE;
             char* const results = APART ? apart : window.numbers;
             ragged::scan_tile({window, results}, list);
-            ragged::store_results(to, results, window.count);
+            scan::store_run(to, results, window.count);
             if (threadIdx.x == 0) load::wait_for_stores();
         });
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "device/ragged/segment_windows.cuh"
+#include "device/scan/store_run.cuh"
 #include "device/scan/tile_lines.cuh"
 #include "device/warp/warp_scan.cuh"
 
@@ -210,27 +211,6 @@ __device__ inline void scan_tile(const SegmentTile& tile, u32* list) {
 #else
     scan_groups(tile, list);
 #endif
-}
-
-// Called by a whole warp: stores results that lie in shared memory.  Where these and their places begin alike in 16
-// bytes, the copy engine takes whole granules; those that share a granule with other numbers are stored one by one.
-__device__ inline void store_results(finish::ResultCode* to, const char* results, int count) {
-    const int lane = threadIdx.x % WARP, shift = static_cast<int>(reinterpret_cast<u64>(to) % 16);
-    const finish::ResultCode* const codes = reinterpret_cast<const finish::ResultCode*>(results);
-    load::release_to_copies();
-    __syncwarp();
-    if (reinterpret_cast<u64>(results) % 16 != shift) {
-        for (int i = lane; i < count; i += WARP) to[i] = codes[i];
-        return;
-    }
-    const int bytes = count * RESULT_SIZE, head = min(-shift & 15, bytes), whole = (bytes - head) / 16 * 16;
-    if (lane == 0 && whole) {
-        load::start_store(reinterpret_cast<char*>(to) + head, results + head, whole);
-        load::commit_stores();
-    }
-    if (lane < head / RESULT_SIZE) to[lane] = codes[lane];
-    const int rest = (head + whole) / RESULT_SIZE + lane;
-    if (rest < count) to[rest] = codes[rest];
 }
 
 }  // namespace tcu::ragged

@@ -12,6 +12,7 @@
 
 namespace tcu::scan {
 
+constexpr int GRANULE = 16, SECTOR = 32;  // bytes: of a copy, and of memory that is read and written together
 constexpr bool MOVES = sizeof(Code) == 2;  // numbers become binary64 by moving their bits
 
 // The numbers of a row, side by side.
@@ -53,6 +54,8 @@ template <bool PAIR>
 __device__ inline auto rounded_codes(const double* values) {
     if constexpr (PAIR)
         return finish::rounded_pair(values[0], values[1]);
+    else if constexpr (MOVES)
+        return rounded_one(values[0]);
     else
         return finish::rounded(values[0]);
 }
@@ -160,24 +163,35 @@ __device__ __noinline__ double scan_any(ColumnsOfGroup group, finish::ResultCode
     return sum;
 }
 
+// Where results take the places of numbers: gives NaNs among those of a column the code of results.
+template <typename ColumnsOfGroup>
+__device__ __noinline__ void name_nans(ColumnsOfGroup group, int c) {
+#pragma unroll 1
+    for (int i = 0; i < GROUP; ++i) {
+        const double value = group.number(i, c);
+        if (value != value) *group.place_of_result(i, c) = finish::not_a_number();
+    }
+}
+
 // The numbers of a row that a thread has, of columns that lie side by side, BESIDE at a time.
 template <int UNIT, int BESIDE>
 struct StagedNumbers {
     RowNumbers<BESIDE> parts[UNIT / BESIDE];
 
     __device__ double number(int c) const { return parts[c / BESIDE].number(c % BESIDE); }
+    __device__ double value(int c) const { return to_binary64(parts[c / BESIDE].code(c % BESIDE)); }
 };
 
-// Of a group whose UNIT columns lie side by side.
-template <int UNIT>
+// Of a group of UNIT columns, BESIDE of which lie side by side.
+template <int UNIT, int BESIDE = UNIT>
 struct RowsBeside {
-    typedef StagedNumbers<UNIT, UNIT> Row;
+    typedef StagedNumbers<UNIT, BESIDE> Row;
 };
 
 // A thread's group of UNIT columns in shared memory, whose rows lie PITCH bytes apart: columns side by side where rows
-// are aligned; else STEP columns apart, and each row begins where it does in its granule of 16 bytes.  Row i has the
-// place of row i ^ key.
-template <int UNIT, int STEP, int PITCH>
+// are aligned; else STEP columns apart, and each row begins where it does in its BEGINS bytes.  Row i has the place of row
+// i ^ key.
+template <int UNIT, int STEP, int PITCH, int BEGINS = 16>
 struct StagedGroup {
     static constexpr bool WHOLE_ROWS = LAYOUT == ALIGNED;
     static constexpr int BESIDE = WHOLE_ROWS ? UNIT : 1;
@@ -188,24 +202,33 @@ struct StagedGroup {
     int columns;     // that exist
     int key = 0;
 
+    __device__ int begin(int i) const { return static_cast<int>((skew + i * step) % BEGINS); }
     __device__ const Code* row(int i) const {
-        return reinterpret_cast<const Code*>(rows + (i ^ key) * PITCH + (WHOLE_ROWS ? 0 : (skew + i * step) % 16));
+        return reinterpret_cast<const Code*>(rows + (i ^ key) * PITCH + (WHOLE_ROWS ? 0 : begin(i)));
     }
 
     // Where a column is in a row.
     __device__ static int place(int c) { return WHOLE_ROWS ? c : c * STEP; }
     __device__ double number(int i, int c) const { return to_binary64(row(i)[place(c)]); }
 
+    // So many rows from one on.
+    template <int COUNT>
+    __device__ void read_rows(Row (&x)[COUNT], int first) const {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i)
+#pragma unroll
+            for (int part = 0; part < UNIT / BESIDE; ++part)
+                x[i].parts[part] = *reinterpret_cast<const RowNumbers<BESIDE>*>(row(first + i) + part * STEP);
+    }
+
     // All rows.  Returns whether their numbers can be moved.
     __device__ bool read(Row (&x)[GROUP]) const {
         u32 found = 0;
+        read_rows(x, 0);
 #pragma unroll
         for (int i = 0; i < GROUP; ++i)
 #pragma unroll
-            for (int part = 0; part < UNIT / BESIDE; ++part) {
-                x[i].parts[part] = *reinterpret_cast<const RowNumbers<BESIDE>*>(row(i) + part * STEP);
-                x[i].parts[part].look_for_others(found);
-            }
+            for (int part = 0; part < UNIT / BESIDE; ++part) x[i].parts[part].look_for_others(found);
         return !MOVES || !found_others(found);
     }
 
@@ -218,6 +241,13 @@ struct StagedGroup {
         else
             store_apart<STEP>(to, values, WHOLE ? UNIT : columns);
     }
+
+    // Where results take the places of numbers.
+    __device__ finish::ResultCode* place_of_result(int i, int c) const {
+        return reinterpret_cast<finish::ResultCode*>(const_cast<Code*>(row(i))) + place(c);
+    }
+    __device__ void put(int i, const double (&values)[UNIT]) const { store<true>(place_of_result(i, 0), values); }
+    __device__ void name_nans(int c) const { scan::name_nans(*this, c); }
 };
 
 }  // namespace tcu::scan
