@@ -9,10 +9,10 @@
 // The few rows of norms whose squares might leave the format are multiplied by a power of two first (tcu/plan/row_lifts.py).
 //
 // The floor is memory: two numbers read and one written; of bfloat16 4.2 TB/s leave 47 instructions for a number, of which centred norms
-// take about 40.  Of copying's rate, of bfloat16, softmax reaches 1.03 for rows of 256 to 8192 numbers, 0.9 of 16,384; log_softmax 0.85 to
-// 0.97 up to 8192, 0.68 of 16,384; rms_norm 0.91 to 1.03 up to 8192, 0.84 of 16,384; layer_norm 0.67 to 0.80 up to 8192, 0.57 of 16,384;
+// take about 40.  Of copying's rate, of bfloat16, softmax reaches 1.02 for rows of 256 to 8192 numbers, 0.89 of 16,384; log_softmax 0.85 to
+// 0.97 up to 8192, 0.68 of 16,384; rms_norm 0.90 to 1.03 up to 8192, 0.83 of 16,384; layer_norm 0.67 to 0.79 up to 8192, 0.57 of 16,384;
 // variances, of which one number is read and one written, 0.75 to 0.87 up to 16,384.  Rows that begin anywhere are slower: of 50,257
-// numbers softmax 0.52, rms_norm 0.4, layer_norm 0.28 (H200).
+// numbers softmax 0.52, rms_norm 0.39, layer_norm 0.28 (H200).
 //
 // Compiled with ELEMENT and RESULT (types/options.cuh), and
 //   FINISH      SHARE: of softmax, where `kept` are its results; in what follows they are the numbers:
