@@ -72,7 +72,7 @@ def test_lengths_to_1024(torch: Any, dtype: str) -> None:
 @dtypes
 @pytest.mark.parametrize(
     "n",
-    [4096, 8191, 8192, 10007, 16384, 19683, 32768, 100_000, 131_101, 1 << 18, 1 << 20],
+    [4096, 8191, 8192, 10007, 16384, 16807, 17_500, 19683, 20_480, 32768, 100_000, 131_101, 1 << 18, 1 << 20],
 )  # fmt: skip
 def test_long_transforms(torch: Any, dtype: str, n: int) -> None:
     for rows in (1, 3):

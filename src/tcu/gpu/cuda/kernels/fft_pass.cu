@@ -8,7 +8,7 @@
 // memory, 2 of memory, 3 of conversions from and to binary16, 4 of indices: 50, where steps in memory are known beforehand (81 before
 // they were).  A multiprocessor of an H200 has time for 75 while 8 bytes are read and written.  Twiddle factors and shared memory take
 // 13 cycles for each 32 numbers, and the instructions 12.5: where a multiprocessor has one block, all of whose threads are at the same
-// step, these add up.  Fewer levels of up to 32 numbers took 6 to 15 % less time than of up to 16 from 2^9 to 2^14 numbers.
+// step, these add up.  Fewer levels of up to 32 numbers took 5 to 16 % less time than of up to 16 (2^10 to 2^14).
 //
 // What failed (2^26 numbers, H100 but where it says H200).  Two passes in one launch, with what lies between them in a ring in the
 // second cache: blocks drew tiles in order and waited for those before.  Of 2^16 numbers of binary32 it took 661 in place of 729 us, of
