@@ -91,7 +91,6 @@ static unsigned long long __umul64hi(unsigned long long x, unsigned long long y)
 static double __ull2double_rn(unsigned long long x) { return static_cast<double>(x); }
 static unsigned long long __double2ull_rz(double x) { return static_cast<unsigned long long>(x); }
 static long long __double2ll_rn(double x) { return std::llrint(x); }
-static long long __float2ll_rn(float x) { return std::llrint(x); }
 static int __clz(unsigned x) { return x ? __builtin_clz(x) : 32; }
 
 static unsigned __funnelshift_r(unsigned low, unsigned high, unsigned bits) {
