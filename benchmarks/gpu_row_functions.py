@@ -9,8 +9,9 @@ them before, and has left some in the second cache.  Bytes are each number read 
 
 In the same run rows drawn at random are compared with the CPU's bits; a point where one differs is marked WRONG, and the
 exit status is 1.  ``--only "backward bfloat16"`` measures the points whose name has all these words, ``--quick`` three
-lengths; with --add what was measured before, of the same sources on such a GPU, stays beside it in the file; without it
-nothing but a whole run is written.  Processes side by side compile first (gpu_compiled.py); 100 points take about four minutes with that.
+lengths.  The file is written after each length, awkward ones first, so that a run that a time limit ends keeps what it has; with
+--add, what the file has of the same sources on such a GPU stays and is not measured again; without it nothing but a whole run is
+written.  Processes side by side compile a length's functions first (gpu_compiled.py); 100 points take about four minutes with that.
 With --dry-run on the CPU, small; nothing is written.
 """
 
@@ -32,7 +33,7 @@ from gpu_compiled import Precompiled
 
 import tcu
 
-LENGTHS = (256, 1000, 1024, 4096, 8192, 16384, 32768, 50257, 131072, 262144)
+LENGTHS = (50257, 1000, 262144, 131072, 256, 32768, 16384, 8192, 4096, 1024)
 QUICK = (1024, 32768, 262144)
 TOTAL = 1 << 27
 HEAD_START = 2_000_000
@@ -243,13 +244,26 @@ def compile_all(tasks: str, device: str) -> None:
         print(json.dumps(each | {"seconds": time.perf_counter() - start}), flush=True)
 
 
-def added(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """With the rows of the file that there is, unless they were measured again, or are of other sources or another GPU."""
-    before = record.stored("gpu-row-functions")
-    keys = ("function", "direction", "state", "dtype", "length", "peer")
-    again = {tuple(row[key] for key in keys) for row in rows}
-    kept: list[dict[str, Any]] = before["rows"] if before else []
-    return [row for row in kept if tuple(row.get(key) for key in keys) not in again] + rows
+def merged(before: list[dict[str, Any]], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Both, in the order of lengths and of what is measured of one."""
+    order = {case.text: number for number, case in enumerate(cases(sorted(LENGTHS)))}
+
+    def place(row: dict[str, Any]) -> int:
+        return order.get(case_of(row).text, len(order))
+
+    return sorted([*before, *rows], key=place)
+
+
+def case_of(row: dict[str, Any]) -> Case:
+    return Case(row["function"], row["direction"], row["dtype"], row["length"])
+
+
+def missing(chosen: list[Case], rows: list[dict[str, Any]], peers: set[str]) -> list[Case]:
+    """Cases that have not been measured beside all peers."""
+    known: dict[str, set[str]] = {}
+    for row in rows:
+        known.setdefault(case_of(row).text, set()).add(row["peer"])
+    return [case for case in chosen if not peers <= known.get(case.text, set())]
 
 
 def main() -> int:
@@ -278,22 +292,33 @@ def main() -> int:
     if asked.dry_run:
         chosen = [Case(*list(asdict(case).values())[:3], case.length >> 6, 1 << 12) for case in chosen]
     with_compiled = not (asked.without_compile or asked.dry_run)
-    if with_compiled:
-        missing = [row for row in Precompiled(chosen, __file__, "--compile").seconds() if "missing" in row]
-        for each in missing:
-            print(f"not compiled before: {each['missing']}", flush=True)
+    peers = {"eager", "torch.compile"} if with_compiled else {"eager"}
+    is_stored = asked.add or not (asked.dry_run or asked.quick or words or asked.without_compile)
+    before = record.stored("gpu-row-functions") if asked.add else None
+    rows: list[dict[str, Any]] = before["rows"] if before else []
+    chosen = missing(chosen, rows, peers)
     copies = {
         dtype: copying(dtype, device, chosen[0].total)
         for dtype in dict.fromkeys(case.dtype for case in chosen)
     }
     for dtype, rate in copies.items():
         print(f"{dtype} copy {rate / 1e12:.2f} TB/s", flush=True)
-    rows = [row for case in chosen for row in rows_of(case, device, with_compiled, copies[case.dtype])]
-    if asked.add:
-        rows = added(rows)
-    if asked.add or not (asked.dry_run or asked.quick or words or asked.without_compile):
-        print(record.save("gpu-row-functions", {"rows": rows}, {"torch": torch.__version__}))
-    return int(not all(row.get("right", True) for row in rows))
+    is_right, folders = True, []
+    for length in dict.fromkeys(case.length for case in chosen):
+        own = [case for case in chosen if case.length == length]
+        if with_compiled:
+            # Kept to the end: the folders of all lengths are caches of this process.
+            folders.append(Precompiled(own, __file__, "--compile"))
+            for each in folders[-1].seconds():
+                if "missing" in each:
+                    print(f"not compiled before: {each['missing']}", flush=True)
+        found = [row for case in own for row in rows_of(case, device, with_compiled, copies[case.dtype])]
+        is_right = is_right and all(row["right"] for row in found)
+        again = {case.text for case in own}
+        rows = merged([row for row in rows if case_of(row).text not in again], found)
+        if is_stored:
+            print(record.save("gpu-row-functions", {"rows": rows}, {"torch": torch.__version__}), flush=True)
+    return int(not is_right)
 
 
 if __name__ == "__main__":

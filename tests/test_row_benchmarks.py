@@ -50,21 +50,54 @@ def test_a_wrong_row_is_marked(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> 
 
 
 def test_points_are_added_to_those_of_the_same_sources(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
 ) -> None:
-    row = {
-        "function": "var", "direction": "forward", "state": "repeated", "dtype": "float32", "length": 8, "peer": "eager",
-    }  # fmt: skip
-    part = sources.MEASURED["gpu-row-functions"][0]
-    before = {"sources": {part: "1", "other": "1"}, "machine": {"gpu": "one"}, "figures": {"rows": [row | {"tcu": 1}, row | {"length": 9}]}}  # fmt: skip
-    (tmp_path / "gpu-row-functions.json").write_text(json.dumps(before))
-    monkeypatch.setattr(gpu_row_functions.record, "RESULTS", tmp_path)
+    """And what the file has is not measured again; a run that ends early leaves the lengths that it has."""
+    part, name = sources.MEASURED["gpu-row-functions"][0], "gpu-row-functions"
     now = {"sources": {part: "1", "other": "2"}, "machine": {"gpu": "one"}}
+    monkeypatch.setattr(gpu_row_functions.record, "RESULTS", tmp_path)
     monkeypatch.setattr(gpu_row_functions.record, "provenance", lambda *_: now)
-    assert gpu_row_functions.added([row | {"tcu": 2}]) == [row | {"length": 9}, row | {"tcu": 2}]
+    monkeypatch.setattr(gpu_row_functions, "LENGTHS", (9, 8))
+    monkeypatch.setattr(gpu_row_functions, "copying", lambda *_: 1e12)
+    measured = []
+
+    def rows_of(case: Any, *_: Any) -> list[dict[str, Any]]:
+        if len(measured) == most:
+            raise KeyboardInterrupt
+        measured.append(case.length)
+        words = {
+            "function": case.function,
+            "direction": case.direction,
+            "dtype": case.dtype,
+            "length": case.length,
+        }
+        return [
+            words | {"state": state, "peer": "eager", "right": True}
+            for state in ("repeated", "just produced")
+        ]
+
+    def lengths() -> list[int]:
+        rows = json.loads((tmp_path / f"{name}.json").read_text())["figures"]["rows"]
+        return [row["length"] for row in rows]
+
+    monkeypatch.setattr(gpu_row_functions, "rows_of", rows_of)
+    before = {"sources": {part: "1", "other": "1"}, "machine": {"gpu": "one"}, "figures": {"rows": []}}
+    (tmp_path / f"{name}.json").write_text(json.dumps(before))
+    words = ("--add", "--without-compile", "--only", "var forward")
+    most = 3
+    with pytest.raises(KeyboardInterrupt):
+        run(monkeypatch, gpu_row_functions, *words)
+    assert measured == [9, 9, 8]
+    assert lengths() == [9] * 4
+    most = 9
+    assert run(monkeypatch, gpu_row_functions, *words) == 0
+    assert measured == [9, 9, 8, 8, 8]
+    assert lengths() == [8, 8, 9, 9] * 2
     for change in ({"machine": {"gpu": "another"}}, {"sources": {part: "2"}}):
         monkeypatch.setattr(gpu_row_functions.record, "provenance", lambda *_, change=change: now | change)
-        assert gpu_row_functions.added([row]) == [row]
+        measured.clear()
+        assert run(monkeypatch, gpu_row_functions, *words) == 0
+        assert measured == [9, 9, 8, 8]
 
 
 @pytest.mark.slow
