@@ -1549,6 +1549,13 @@ def column_scans(
     return result.array.reshape(x.shape)
 
 
+def put_special_numbers(x: Any) -> None:
+    """Into some columns: +inf before -inf, and a -0 that comes first."""
+    x[:, x.shape[1] // 2, 3] = np.array([np.inf]).astype(x.dtype)
+    x[:, -1, 3] = np.array([-np.inf]).astype(x.dtype)
+    x[:, 0, 5] = np.array([-0.0]).astype(x.dtype)
+
+
 def model_column_scans(x: Any, dtype: Any, exclusive: bool = False, reverse: bool = False) -> Any:
     with np.errstate(all="ignore"):
         return tcu.cumsum(x, 1, dtype=dtype, exclusive=exclusive, reverse=reverse)
@@ -1585,9 +1592,7 @@ def test_running_sums_of_columns(host: HostGpu, dtype: str, exclusive: bool, rev
     ):
         x = numbers_of(rng, "spread", int(np.prod(shape)), fmt.dtype).reshape(shape)
         if shape[1] > 1:
-            x[:, shape[1] // 2, 3] = np.array([np.inf]).astype(x.dtype)
-            x[:, -1, 3] = np.array([-np.inf]).astype(x.dtype)
-            x[:, 0, 5] = np.array([-0.0]).astype(x.dtype)
+            put_special_numbers(x)
         for there in {shape[2], shape[2] - 1}:
             part, wide = x[:, :, :there], get_format(target).dtype
             found = column_scans(host, part, wide, shift=there % 2, exclusive=exclusive, reverse=reverse)
@@ -1695,9 +1700,7 @@ def test_warps_that_walk_down_columns(
     for shape, target in zip(shapes, ("float16", "float32", "float64", "bfloat16", dtype), strict=True):
         x = numbers_of(rng, "spread", int(np.prod(shape)), fmt.dtype).reshape(shape)
         if shape[1] > 1:
-            x[:, shape[1] // 2, 3] = np.array([np.inf]).astype(x.dtype)
-            x[:, -1, 3] = np.array([-np.inf]).astype(x.dtype)
-            x[:, 0, 5] = np.array([-0.0]).astype(x.dtype)
+            put_special_numbers(x)
         wide = get_format(target).dtype
         for there in (shape[2], shape[2] - 1):
             part = x[:, :, :there]
@@ -1737,9 +1740,7 @@ def test_results_take_the_places_of_numbers_in_a_walk(
         (1, 37, 259),
     ):
         x = numbers_of(rng, "spread", int(np.prod(shape)), fmt).reshape(shape)
-        x[:, shape[1] // 2, 3] = np.array([np.inf]).astype(fmt)
-        x[:, -1, 3] = np.array([-np.inf]).astype(fmt)
-        x[:, 0, 5] = np.array([-0.0]).astype(fmt)
+        put_special_numbers(x)
         found = column_scans(host, x, fmt, exclusive=exclusive, reverse=reverse)
         assert host.launches[-1] == "column_walk"
         assert host.macros[-1]["IN_PLACE"] == 1

@@ -18,8 +18,15 @@ from tcu.plan import MmaStep, Plan
 from tcu.units import CATALOGUE, DEFAULT_UNIT, Unit, get_unit
 
 __all__ = [
-    "Gpu", "attribute_of", "call", "check", "check_driver", "check_mma_of", "check_mmas", "current", "find_gpu", "gpu_count", "read",
+    "CLUSTERED", "MOST_OF_CLUSTER", "REGISTERS", "Gpu", "attribute_of", "call", "check", "check_driver", "check_mma_of", "check_mmas", "current", "find_gpu", "gpu_count", "read",
 ]  # fmt: skip
+
+CLUSTERED = 9, 0
+"""The first compute capability with clusters."""
+MOST_OF_CLUSTER = 8
+"""Blocks, as every GPU with clusters has them (CUDA C++ Programming Guide, "Thread Block Clusters")."""
+REGISTERS = 65536
+"""Of a multiprocessor, of 32 bits each (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability")."""
 
 
 @dataclass(frozen=True)

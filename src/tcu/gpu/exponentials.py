@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tcu.formats.format import Format
-from tcu.gpu.device import Gpu
+from tcu.gpu.device import CLUSTERED, Gpu
 from tcu.gpu.launch import OTHER, ROOM, Recipe
-from tcu.gpu.rows_in_registers import CLUSTERED, Rows, gradients_macros, kernel_of_rows
+from tcu.gpu.rows_in_registers import Rows, gradients_macros, kernel_of_rows
 from tcu.gpu.structs import struct
 
 __all__ = ["exponentials_recipe", "has_clusters", "log_gradients_recipe"]

@@ -10,9 +10,8 @@ from typing import Literal
 import numpy as np
 
 from tcu.formats import get_format
-from tcu.gpu.device import Gpu
+from tcu.gpu.device import CLUSTERED, MOST_OF_CLUSTER, REGISTERS, Gpu
 from tcu.gpu.launch import ROOM, Given, KernelChoice
-from tcu.gpu.rows_in_registers import CLUSTERED
 from tcu.gpu.structs import Struct, constants, struct
 from tcu.gpu.tables import DeviceTable
 from tcu.plan.butterflies import LENGTHS, butterfly
@@ -32,9 +31,6 @@ _SECTOR = 32
 """Bytes of neighbouring columns, at least: of 16, as two blocks write parts of a sector, passes took 2 to 3 times as long (H200)."""
 _NEIGHBOURS = 16
 """Columns of a block, if two blocks on a multiprocessor have room for them."""
-_MOST_OF_CLUSTER = 8
-"""Blocks, as every GPU with clusters has them."""
-_REGISTERS = 65536
 _STATIC = 8192
 """Bytes of shared memory that a block takes besides, at most."""
 
@@ -322,7 +318,7 @@ def _threads(each: Pass, numbers: int, plan: FftPlan) -> tuple[int, int]:
     own = longest * max(1, 16 // longest)
     threads = min(512 if wide else 1024, -(-numbers // own))
     registers = 128 if wide or own > 16 else 64
-    return threads, max(1, _REGISTERS // registers // threads)
+    return threads, max(1, REGISTERS // registers // threads)
 
 
 def has_room(length: int, work: str, gpu: Gpu, *, parts: bool) -> bool:
@@ -342,7 +338,7 @@ def cluster_of(step: FftStep, gpu: Gpu) -> int:
         return 1
     first, size = step.each.radices[0], pair_bytes("binary32") // (2 if step.writes.kind == "REALS" else 1)
     blocks = [
-        b for b in range(2, _MOST_OF_CLUSTER + 1)
+        b for b in range(2, MOST_OF_CLUSTER + 1)
         if first % b == 0 and length // first % b == 0 and first // b * size >= _SECTOR and length // b <= 2 * _TILE
     ]  # fmt: skip
     return next((b for b in blocks if length // b <= _TILE), blocks[-1] if blocks else 1)

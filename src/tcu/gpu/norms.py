@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tcu.formats.format import Format
-from tcu.gpu.device import Gpu
+from tcu.gpu.device import CLUSTERED, Gpu
 from tcu.gpu.launch import OTHER, ROOM, Recipe
-from tcu.gpu.rows_in_registers import CLUSTERED, Rows, gradients_macros, is_wide, kernel_of_rows
+from tcu.gpu.rows_in_registers import Rows, gradients_macros, is_wide, kernel_of_rows
 from tcu.gpu.structs import constants, struct
 from tcu.plan.whole_sums import LIFTS, LIFTS64, SCALE, SCALE64, lift_of
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tcu.formats.format import Format, get_format
-from tcu.gpu.device import Gpu
+from tcu.gpu.device import CLUSTERED, MOST_OF_CLUSTER, REGISTERS, Gpu
 from tcu.gpu.launch import OTHER, OUT, ROOM, KernelChoice, Recipe, X
-from tcu.gpu.rows_in_registers import CLUSTERED, Rows
+from tcu.gpu.rows_in_registers import Rows
 from tcu.gpu.structs import constants, struct
 from tcu.gpu.sums import ELEMENTS, loop_of
 from tcu.plan import make_plan
@@ -19,12 +19,8 @@ FINISHES = {
 }  # fmt: skip
 """By that of the operation; a "total" is one of the gradients themselves."""
 _WARP, _TOGETHER = 32, 4
-_MOST_BLOCKS = 8
-"""Of a cluster, as every GPU with clusters has them."""
 LONGEST = 1 << 18
 """Numbers of a row: the plan's chunks of 2^13 that a warp's lanes add up."""
-_REGISTERS = 65536
-"""Of a multiprocessor."""
 _BESIDE = {
     "share": (1, 34), "log_share": (0, 36), "unit": (2, 38), "direction": (2, 38), "standard": (2, 34), "variance": (1, 34),
     "total": (1, 34),
@@ -93,7 +89,7 @@ def row_gradients_recipe(
     meets = (
         not in_fours or formats[0] is binary32 or finish == "log_share" or (finish == "share" and chunks >= 4)
     )
-    are_kept = chunks <= _most_blocks(gpu, _MOST_BLOCKS if meets else 1)
+    are_kept = chunks <= _most_blocks(gpu, MOST_OF_CLUSTER if meets else 1)
     cluster = chunks if are_kept else 1
     threads = 4 * _WARP if by_warp else plan.block
     in_registers = [binary32 if finish == "log_share" else formats[0], *([formats[1]] if given else [])]
@@ -106,7 +102,7 @@ def row_gradients_recipe(
         "FINISH": FINISHES[finish], "KEPT_WIDE": int(formats[0] is binary32), "GIVEN_WIDE": int(formats[1] is binary32),
         "ROW_WARPS": 1 if by_warp else plan.block // _WARP, "TURNS": turns, "CHUNKS": int(not are_kept), "CLUSTER": cluster,
         "WEIGHT": int(weighted), "IN_FOURS": int(in_fours), "FULL": int(in_fours and is_full),
-        "RESIDENT": max(1, _REGISTERS // (least * threads)),
+        "RESIDENT": max(1, REGISTERS // (least * threads)),
     }  # fmt: skip
     most = most_lift(eps, finish == "direction")
     problem = RowGradients(

@@ -11,10 +11,7 @@ from tcu.gpu.launch import OUT, KernelChoice, X
 from tcu.gpu.structs import Struct
 from tcu.gpu.sums import ELEMENTS, LOAD
 
-__all__ = ["CLUSTERED", "Rows", "gradients_macros", "is_wide", "kernel_of_rows"]
-
-CLUSTERED = 9, 0
-"""The first compute capability with clusters."""
+__all__ = ["Rows", "gradients_macros", "is_wide", "kernel_of_rows"]
 
 _WARP, _WARPS_ALONE, _MOST_WARPS = 32, 4, 32
 _MOST_WARPS_BESIDE = {16: 16, 32: 32, 64: 32}

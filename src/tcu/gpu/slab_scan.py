@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -178,7 +178,17 @@ def _walk(
     each, pad = min(most, _RUN // parts) if parts > 1 else 1, 0
     while True:
         part = each * plan.group * inner * size
-        accesses = {pad: _accesses(parts, part + pad * _GRANULE, inner, size) for pad in pads}
+        accesses = {
+            pad: _accesses(
+                (
+                    i * (part + pad * _GRANULE) + column * size
+                    for i in range(parts)
+                    for column in range(inner)
+                ),
+                size,
+            )
+            for pad in pads
+        }
         pad = min(pads, key=lambda pad: accesses[pad])
         if each == 1 or accesses[pad] <= size:
             break
@@ -193,15 +203,6 @@ def _walk(
     warps = min(-(-outer // gpu.multiprocessors), resident)
     stages = max(2 + -(-on_their_way // (warps * turn)), 3)
     return _Walk(parts, each, pad, stages, turn, resident) if stages * turn <= gpu.shared_memory else None
-
-
-def _accesses(parts: int, pitch: int, inner: int, size: int) -> int:
-    """How often shared memory is accessed for a row of each part: words that one bank has of it."""
-    words: dict[int, set[int]] = {}
-    for begin in (part * pitch + column * size for part in range(parts) for column in range(inner)):
-        for word in range(begin // _WORD, -(-(begin + size) // _WORD)):
-            words.setdefault(word % _BANKS, set()).add(word)
-    return max(len(each) for each in words.values())
 
 
 def _by_warps(plan: ScanPlan, outer: int, inner: int, walk: _Walk, macros: dict[str, object]) -> Recipe:
@@ -285,11 +286,15 @@ def _turns(pitch: int, inner: int, size: int, unit: int) -> int:
     at_once = max(_WORD * _BANKS // max(width, _WORD), 1)
     turns = 0
     for first in range(0, _WARP, at_once):
-        words: dict[int, set[int]] = {}
-        for lane in range(first, first + at_once):
-            block, place = divmod(lane, inner // unit)
-            begin = block * pitch + place * width
-            for word in range(begin // _WORD, (begin + width - 1) // _WORD + 1):
-                words.setdefault(word % _BANKS, set()).add(word)
-        turns += max(len(each) for each in words.values())
+        places = (divmod(lane, inner // unit) for lane in range(first, first + at_once))
+        turns += _accesses((block * pitch + place * width for block, place in places), width)
     return turns
+
+
+def _accesses(begins: Iterable[int], width: int) -> int:
+    """How often shared memory is accessed for what begins at these bytes, so wide each: words that one bank has of it."""
+    words: dict[int, set[int]] = {}
+    for begin in begins:
+        for word in range(begin // _WORD, -(-(begin + width) // _WORD)):
+            words.setdefault(word % _BANKS, set()).add(word)
+    return max(len(each) for each in words.values())
