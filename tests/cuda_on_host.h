@@ -91,6 +91,7 @@ static unsigned long long __umul64hi(unsigned long long x, unsigned long long y)
 static double __ull2double_rn(unsigned long long x) { return static_cast<double>(x); }
 static unsigned long long __double2ull_rz(double x) { return static_cast<unsigned long long>(x); }
 static long long __double2ll_rn(double x) { return std::llrint(x); }
+static long long __float2ll_rn(float x) { return std::llrint(x); }
 static int __clz(unsigned x) { return x ? __builtin_clz(x) : 32; }
 
 static unsigned __funnelshift_r(unsigned low, unsigned high, unsigned bits) {
@@ -129,6 +130,18 @@ static unsigned choose_halves(unsigned a, unsigned b, bool larger) {
         return static_cast<unsigned>(static_cast<unsigned short>(larger ? std::max(x, y) : std::min(x, y))) << at;
     };
     return one(0) | one(16);
+}
+
+// The larger of both halves of two words, which are numbers; NaN where there is one.
+template <typename Number>
+static unsigned larger_halves(const Number& number, unsigned a, unsigned b) {
+    unsigned result = 0;
+    for (int at = 0; at < 32; at += 16) {
+        const unsigned short first = a >> at, second = b >> at;
+        const float x = number(first), y = number(second);
+        result |= static_cast<unsigned>(x != x || y != y ? 0x7fff : x > y ? first : second) << at;
+    }
+    return result;
 }
 
 // Both halves of a word as numbers of binary16; a NaN has all fraction bits set.
@@ -204,9 +217,33 @@ static T* at(unsigned address) {
 // The address of what another block of the cluster has there.
 static unsigned in_block(unsigned own, unsigned rank) { return own + (rank - place()) * MEMORY_BYTES; }
 
-// Where the shared memory of another block of the cluster has an array's element, of an array of so many.
-template <int COUNT, typename T>
-static T* of_block(T* own, unsigned rank) { return own + (static_cast<int>(rank) - static_cast<int>(place())) * COUNT; }
+// Shared arrays, of which every block has one: where the first block's begins, and bytes of each.
+struct SharedArray { char* begin; long bytes; };
+constexpr unsigned MOST_ARRAYS = 64;
+static SharedArray shared_arrays[MOST_ARRAYS];
+static unsigned shared_count;
+
+// The own block's one.
+template <typename T>
+static T& own_array(T (&of_blocks)[MOST_BLOCKS]) {
+    char* const begin = reinterpret_cast<char*>(of_blocks);
+    unsigned i = 0;
+    while (i < shared_count && shared_arrays[i].begin != begin) ++i;
+    if (i == MOST_ARRAYS) fail(TOO_LARGE);
+    if (i == shared_count) shared_arrays[shared_count++] = {begin, sizeof(T)};
+    return of_blocks[place()];
+}
+
+// Where another block of the cluster has what this one has there, in a shared array.
+template <typename T>
+static T* of_block(T* own, unsigned rank) {
+    char* const at = reinterpret_cast<char*>(own);
+    for (const SharedArray& array : shared_arrays)
+        if (at >= array.begin && at < array.begin + MOST_BLOCKS * array.bytes)
+            return reinterpret_cast<T*>(at + (static_cast<long>(rank) - static_cast<long>(place())) * array.bytes);
+    fail(WRONG_COPY);
+    return own;
+}
 
 template <typename T>
 static const T& readable(const T* from, unsigned bytes = sizeof(T)) {

@@ -91,6 +91,8 @@ _ASSEMBLY = {
     "{ .reg .b16 h; cvt.rn.f16.f64 h, %1; mov.b16 %0, h; }": "%0 = half_of_double(%1);",
     "{ .reg .b16 low, high; cvt.rn.f16.f64 low, %1; cvt.rn.f16.f64 high, %2; mov.b32 %0, {low, high}; }": "%0 = half_of_double(%1) | static_cast<u32>(half_of_double(%2)) << 16;",
     "max.NaN.f32 %0, %1, %2;": "%0 = std::isnan(%1) || %1 > %2 ? %1 : %2;",
+    "max.NaN.f16x2 %0, %1, %2;": "%0 = host::larger_halves(of_half, %1, %2);",
+    "max.NaN.bf16x2 %0, %1, %2;": "%0 = host::larger_halves(of_bfloat, %1, %2);",
     "max.u16x2 %0, %0, %1;": "%0 = host::choose_halves<unsigned short>(%0, %1, true);",
     "min.s16x2 %0, %0, %1;": "%0 = host::choose_halves<short>(%0, %1, false);",
     "fma.rn.f16x2 %0, %1, %2, %0;": "%0 = host::times_plus(%1, %2, %0);",
@@ -148,7 +150,7 @@ _ASSEMBLY = {
     "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;": "host::wait_for(host::CLUSTER_MATES);",
     "barrier.cluster.arrive.relaxed.aligned;": ";",
     "barrier.cluster.wait.aligned;": "host::wait_for(host::CLUSTER_MATES);",
-    "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; st.shared::cluster.b64 [there], %2; }": "*host::of_block<CLUSTER>(host::at<u64>(%0), %1) = %2;",
+    "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; st.shared::cluster.b64 [there], %2; }": "*host::of_block(host::at<u64>(%0), %1) = %2;",
     # Barriers, and copies in the background.
     "{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }": "%0 = threadIdx.x % 32 == 0;",
     "bar.sync 1, %0;": "host::wait_for_part(%0);",
@@ -324,7 +326,7 @@ def _shared_memory(text: str) -> str:
     )
     return re.sub(
         r"__shared__ ([\w:]+) (\w+)(\[[^;]*\])?;",
-        r"static \1 \2_of_blocks[host::MOST_BLOCKS]\3; auto& \2 = \2_of_blocks[host::place()];",
+        r"static \1 \2_of_blocks[host::MOST_BLOCKS]\3; auto& \2 = host::own_array(\2_of_blocks);",
         text,
     )
 

@@ -1966,24 +1966,25 @@ def test_variances_of_segments(host: HostGpu, dtype: str) -> None:
     ("right", "wrong"),
     [
         ("second[i] = __fma_rn(d, d, second[i]);", "second[i] = __fma_rn(d, d, first[i]);"),
-        ("const double d = i < count ?", "const double d = true ?"),
+        ("if (i < static_cast<int>(count)) add_number", "add_number"),
+        ("const double d = is_there ?", "const double d = true ?"),
         ("length ? to_binary64(*data) : 0;", "length ? to_binary64(data[length - 1]) : 0;"),
         ("const double all = warp::sum_of_tiles<WIDTH, 1>(first);", "const double all = first[0];"),
         ("min(own.length - at, size)", "size"),
     ],
 )
 def test_an_error_in_variances_is_seen(host: HostGpu, right: str, wrong: str) -> None:
-    x = np.random.default_rng(8).standard_normal(9000) + 3
+    x = (np.random.default_rng(8).standard_normal(9000) + 3).astype(np.float32)
     offsets = np.array([0, 7, 100, 500, 9000])
-    wanted = tcu.segment_var(x, offsets)
+    rows = x[:900].reshape(9, 100), x[:90].reshape(9, 10)
+    wanted = np.concatenate([
+        tcu.segment_var(x, offsets, dtype="float64"), *(tcu.var(each, 1, dtype="float64") for each in rows)
+    ])  # fmt: skip
 
     def run() -> Any:
-        return np.concatenate([variances(host, x, offsets), variances(host, x[:900].reshape(9, 100))])
+        return np.concatenate([variances(host, x, offsets), *(variances(host, each) for each in rows)])
 
-    found = complaint_about(
-        host, "moments", right, wrong, run, np.concatenate([wanted, tcu.var(x[:900].reshape(9, 100), 1)])
-    )
-    assert found
+    assert complaint_about(host, "moments", right, wrong, run, wanted)
 
 
 # ---- dot products and norms of rows, norms of segments: the same kernel ----
@@ -2064,7 +2065,7 @@ def test_norms_of_segments(host: HostGpu, dtype: str) -> None:
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("TERM == PRODUCT ? to_binary64(y.codes[i]) : number", "number"),
+        ("TERM == PRODUCT ? number_of(y, i) : number", "number"),
         ("static_cast<const Code*>(p.other) + begin", "static_cast<const Code*>(p.other)"),
         ("y[i] = load::ask(other, length, at);", "y[i] = load::ask(data, length, at);"),
         ("own.other + at, min", "own.other, min"),

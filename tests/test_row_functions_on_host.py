@@ -76,6 +76,14 @@ def model(operation: Operation, x: Any, dtype: Any = None, **options: Any) -> An
     return getattr(tcu, operation.name)(x, -1, dtype=dtype or x.dtype, **options).reshape(-1)
 
 
+def small_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows longer than a block of two warps keeps have up to four of these."""
+    monkeypatch.setattr(rows_in_registers, "_MOST_WARPS_BESIDE", {16: 2, 32: 2, 64: 2})
+    monkeypatch.setattr(rows_in_registers, "_LEAST_WARPS", 2)
+    monkeypatch.setattr(rows_in_registers, "_MOST_WARPS", 2)
+    monkeypatch.setattr(rows_in_registers, "MOST_OF_CLUSTER", 4)
+
+
 def numbers(shape: tuple[int, int], dtype: Any, seed: int = 1) -> Any:
     """Ordinary rows, and such with what is not finite, with far smaller numbers, with equal ones."""
     x = 4 * np.random.default_rng(seed).standard_normal(shape)
@@ -261,17 +269,20 @@ def test_rows_that_are_read_again(
 def test_rows_of_a_cluster(
     host: HostGpu, operation: Operation, dtype: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows_in_registers, "_MOST_WARPS_BESIDE", {16: 2, 32: 2, 64: 2})
-    monkeypatch.setattr(rows_in_registers, "_CLUSTERS", ((2, 2), (2, 4)))
-    most = 2048 if dtype != np.float64 else 1024  # of a block
-    for length, shift, blocks in ((most + 1, 0, 2), (2 * most, 0, 2), (2 * most + 8, 3, 4), (4 * most, 0, 4)):
+    small_clusters(monkeypatch)
+    most, narrow = 2048 if dtype != np.float64 else 1024, np.dtype(dtype).itemsize == 2  # of a block
+    has_clusters = operation is not LOGSUMEXP or not narrow
+    cases = [(most + 1, 0, 2), (2 * most, 0, 2), (2 * most + 8, 3, 3), (4 * most, 0, 4)]
+    cases += [(5 * most + 3, 1, 3)] if narrow else []  # as codes a thread keeps twice as many
+    for length, shift, blocks in cases:
         x = numbers((3, length), dtype, length)
         assert alike(of_rows(host, operation, x, shift=shift), model(operation, x)), length
-        if operation is not LOGSUMEXP or np.dtype(dtype).itemsize > 2:
-            assert (host.macros[-1]["CLUSTER"], host.macros[-1]["PASSES"]) == (blocks, 0)
-    x = numbers((2, 4 * most + 1), dtype)
+        if has_clusters:
+            found = [host.macros[-1][name] for name in ("CLUSTER", "PASSES", "CODES")]
+            assert found == [blocks, 0, length > 4 * most]
+    x = numbers((2, (8 if narrow else 4) * most + 1), dtype)
     assert alike(of_rows(host, operation, x), model(operation, x))
-    assert host.macros[-1]["PASSES"] == (operation is not LOGSUMEXP or np.dtype(dtype).itemsize > 2)
+    assert host.macros[-1]["PASSES"] == has_clusters
 
 
 @pytest.mark.some(10)
@@ -335,7 +346,7 @@ def test_rows_far_from_zero(host: HostGpu, dtype: Any, kept_by: str, monkeypatch
     if kept_by in ("cluster", "nobody"):
         monkeypatch.setattr(rows_in_registers, "_MOST_WARPS_BESIDE", {32: 2, 64: 2})
     if kept_by == "nobody":
-        monkeypatch.setattr(rows_in_registers, "_CLUSTERS", ())
+        monkeypatch.setattr(rows_in_registers, "MOST_OF_CLUSTER", 1)
         monkeypatch.setattr(rows_in_registers, "_MOST_WARPS", 2)
     n = {"lanes": 61, "block": 1000, "cluster": 2500, "nobody": 5003}[kept_by]
     with np.errstate(over="ignore"):
@@ -363,13 +374,14 @@ def test_a_row_of_nothing(host: HostGpu) -> None:
         ("__fmaf_rn(k, -1.4286068203094172e-06f, ", "__fmaf_rn(k, -1.4e-06f, ", BITS),
         ("static_cast<i64>(high) * (1 << 23) + low", "static_cast<i64>(high) * (1 << 23)", BITS),
         ("LOWEST_DIFFERENCE = -104.0f", "LOWEST_DIFFERENCE = -100.0f", BITS),
-        ("j >= low && j < high", "j < high", BITS),
-        ("j >= low && j < high", "j >= low", BITS),
-        ("if (offset + j >= 0 && offset + j < length)", "if (offset + j < length)", BITS),
+        ("place >= 0 && place < length", "place < length", BITS),
+        ("place >= 0 && place < length", "place >= 0", BITS),
+        ("if (row.has_number(offset + j)) place[j]", "if (offset + j < row.length) place[j]", BITS),
+        ("PER_LOAD - high + low", "PER_LOAD - high", BITS),
         ("if (!usual) of_row", "if (false) of_row", BITS),
-        ("if (offset < row.length) v[i].words", "if (true) v[i].words", OUTSIDE),
+        ("if (row.has(i, row.offset(first, i))) v[i].words", "if (true) v[i].words", OUTSIDE),
         ("of_warps[threadIdx.x % WARP % WARPS]", "of_warps[0]", BITS),
-        ("i < WARPS * WORDS", "i < WORDS", BITS),
+        ("lane < WARPS ? of_warps", "lane < 1 ? of_warps", BITS),
     ],
 )  # fmt: skip
 def test_an_error_in_the_kernel_is_seen(host: HostGpu, right: str, wrong: str, seen: str) -> None:
@@ -392,13 +404,13 @@ def test_an_error_in_the_kernel_is_seen(host: HostGpu, right: str, wrong: str, s
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("least = larger(least, -x)", "least = larger(least, x)"),
-        ("minus(minus(lifted, high), low)", "minus(lifted, high)"),
+        ("own.largest<TURNED>(row, first)", "own.largest<OWN>(row, first)"),
+        ("minus(minus(lifted(x), high), low)", "minus(lifted(x), high)"),
         ("exponent < SMALL && largest > 0", "false"),
-        ("fabs(deviation.of(-least)));", "fabs(deviation.of(most)));"),
-        ("is_large = usual && exponent > LARGE", "is_large = false"),
+        ("fabs(deviation.of(-ends.least)));", "fabs(deviation.of(ends.most)));"),
+        ("is_large = ends.usual && exponent > LARGE", "is_large = false"),
         ("sum_of_row<1, CENTRED + 1>(own, row", "sum_of_row<0, CENTRED + 1>(own, row"),
-        ("if (is_between(j, low, high)) action", "action"),
+        ("terms.take_off(beside, PER_LOAD - high + low);", ""),
         ("if (!usual) over", "if (false) over"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tcu.formats.format import Format, get_format
 from tcu.gpu.device import Gpu
-from tcu.gpu.exponentials import has_clusters
+from tcu.gpu.exponentials import has_clusters, tuned_of
 from tcu.gpu.launch import OTHER, ROOM, Recipe
 from tcu.gpu.rows_in_registers import Rows, is_wide, kernel_of_rows
 from tcu.gpu.structs import struct
@@ -44,7 +44,7 @@ def cross_entropy_recipe(rows: Rows, element: Format, weights: Weights, gpu: Gpu
     problem = CrossEntropy(0, 0, 0, 0, rows.count, rows.length, rows.stride, weights.ignore_index, *numbers)
     kernel = kernel_of_rows(
         "cross_entropy", rows, element, target, problem, has_clusters("log", element, gpu), takes=_TAKES,
-        SMOOTH=int(bool(smoothing)),
+        tuned=tuned_of("log", element), SMOOTH=int(bool(smoothing)),
     )  # fmt: skip
     return Recipe((kernel,))
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from tcu.formats.format import Format
 from tcu.gpu.device import CLUSTERED, Gpu
 from tcu.gpu.launch import OTHER, ROOM, Recipe
-from tcu.gpu.rows_in_registers import Rows, gradients_macros, kernel_of_rows
+from tcu.gpu.rows_in_registers import Rows, Tuned, gradients_macros, kernel_of_rows
 from tcu.gpu.structs import struct
 
-__all__ = ["exponentials_recipe", "has_clusters", "log_gradients_recipe"]
+__all__ = ["exponentials_recipe", "has_clusters", "log_gradients_recipe", "tuned_of"]
 
 _FINISHES = {"share": "SHARE", "log_share": "LOG_SHARE", "log": "LOG"}
 _GRADIENTS = {"log_share": "OF_LOG_SHARE", "log": "OF_LOG"}
+_TUNED = {
+    "share": Tuned(threads=1280), "log_share": Tuned(), "log": Tuned(threads=1536, threads_of_codes=1280, most_kept=15),
+}  # fmt: skip
+"""Of rows of 256 to 262,144 numbers of bfloat16 (H200); for gradients what is made of the numbers is kept as long as there is room."""
 
 
 Exponentials = struct("Exponentials", """
@@ -32,15 +36,9 @@ def exponentials_recipe(
     problem = Exponentials(0, 0, rows.count, rows.length, rows.stride, out_stride, 0, 0, 0)
     clusters = has_clusters(finish, element, gpu)
     kernel = kernel_of_rows(
-        "exponentials",
-        rows,
-        element,
-        target,
-        problem,
-        clusters,
-        **gradients_macros(None),
+        "exponentials", rows, element, target, problem, clusters, tuned=tuned_of(finish, element), **gradients_macros(None),
         FINISH=_FINISHES[finish],
-    )
+    )  # fmt: skip
     return Recipe((kernel,))
 
 
@@ -57,9 +55,15 @@ def log_gradients_recipe(
     takes = {"factors": ROOM} | ({"given": OTHER} if given else {})
     clusters = gpu.compute_capability >= CLUSTERED
     kernel = kernel_of_rows(
-        "exponentials", rows, element, target, problem, clusters, takes, **gradients_macros(given), FINISH=_GRADIENTS[finish]
+        "exponentials", rows, element, target, problem, clusters, takes,
+        tuned=Tuned(most_kept=128, converted=element.bits == 16), **gradients_macros(given), FINISH=_GRADIENTS[finish],
     )  # fmt: skip
     return Recipe((kernel,))
+
+
+def tuned_of(finish: str, element: Format) -> Tuned:
+    """Conversions are faster where memory is not the limit: of 16 bits, and where one number comes of a row."""
+    return _TUNED[finish]._replace(converted=finish == "log" or element.bits == 16)
 
 
 def has_clusters(finish: str, element: Format, gpu: Gpu) -> bool:

@@ -22,11 +22,17 @@ _WARP, _TOGETHER = 32, 4
 LONGEST = 1 << 18
 """Numbers of a row: the plan's chunks of 2^13 that a warp's lanes add up."""
 _BESIDE = {
-    "share": (1, 34), "log_share": (0, 36), "unit": (2, 38), "direction": (2, 38), "standard": (2, 34), "variance": (1, 34),
-    "total": (1, 34),
+    "share": ((5, 28), (1, 34), (1, 34)), "log_share": ((5, 28), (0, 36), (0, 36)), "unit": ((5, 28), (2, 38), (2, 38)),
+    "direction": ((5, 28), (2, 38), (2, 38)), "standard": ((10, 16), (2, 40), (2, 34)), "variance": ((5, 28), (1, 34), (1, 34)),
+    "total": ((5, 28), (1, 34), (1, 34)),
 }  # fmt: skip
-"""Registers of a thread beside its numbers, for each load of a row and else: what was fastest of one block more or less on a
-multiprocessor, of rows of 1000 to 50,257 numbers (H200)."""
+"""Registers of a thread beside its numbers, for each load of a row and else, of rows of a warp, of blocks that keep a row, and of
+several chunks: what was fastest of one block more or less on a multiprocessor, of rows of 1000 to 50,257 numbers (H200)."""
+_FORGETTING = {
+    "share": (66, 42), "log_share": (27, 27), "unit": (32, 32), "direction": (32, 32), "standard": (42, 42), "variance": (48, 42),
+    "total": (48, 42),
+}  # fmt: skip
+"""The same where numbers of 16 bits are converted again for each sum, of rows of a warp and of a block."""
 
 RowGradients = struct("RowGradients", """
     const void* kept;
@@ -87,22 +93,32 @@ def row_gradients_recipe(
     # Aligned rows of 16 bits come from the second cache faster than blocks meet (of 16,384 numbers softmax 3.9 in place of
     # 3.5 TB/s, norms 3.4 in place of 2.6; of 32,768 softmax 2.7 in place of 3.3; H200).
     meets = (
-        not in_fours or formats[0] is binary32 or finish == "log_share" or (finish == "share" and chunks >= 4)
+        not in_fours
+        or formats[0] is binary32
+        or finish == "log_share"
+        or (finish in ("share", "standard") and chunks >= 4)
     )
     are_kept = chunks <= _most_blocks(gpu, MOST_OF_CLUSTER if meets else 1)
     cluster = chunks if are_kept else 1
     threads = 4 * _WARP if by_warp else plan.block
     in_registers = [binary32 if finish == "log_share" else formats[0], *([formats[1]] if given else [])]
     words = turns * sum(4 if each is binary32 else 2 for each in in_registers)  # of a thread
-    for_a_turn, else_ = (5, 28) if by_warp else _BESIDE[finish]
+    # Centred norms, whose numbers are in four sums, take less time to keep what was converted.
+    forgets = element.bits == 16 and turns > 2 and (finish != "standard" or not in_fours or cluster > 1)
+    if forgets:
+        for_a_turn, else_ = 0, _FORGETTING[finish][not by_warp]
+    else:
+        for_a_turn, else_ = _BESIDE[finish][0 if by_warp else 1 if are_kept else 2]
     least = words + for_a_turn * turns + else_ + _TOGETHER * weighted
-    is_full = kept.length % (turns * (_WARP if by_warp else plan.block) * _TOGETHER) == 0
+    together = (_WARP if by_warp else plan.block) * _TOGETHER  # numbers of a load of all threads
+    is_full = kept.length % (turns * together) == 0  # the last one of several chunks may have fewer
+    whole = kept.length // together if chunks == 1 else turns * is_full
     macros = {
         "ELEMENT": ELEMENTS[element.name], "LAYOUT": "ALIGNED", "RESULT": ELEMENTS[formats[2].name],
         "FINISH": FINISHES[finish], "KEPT_WIDE": int(formats[0] is binary32), "GIVEN_WIDE": int(formats[1] is binary32),
         "ROW_WARPS": 1 if by_warp else plan.block // _WARP, "TURNS": turns, "CHUNKS": int(not are_kept), "CLUSTER": cluster,
-        "WEIGHT": int(weighted), "IN_FOURS": int(in_fours), "FULL": int(in_fours and is_full),
-        "RESIDENT": max(1, REGISTERS // (least * threads)),
+        "WEIGHT": int(weighted), "IN_FOURS": int(in_fours), "WHOLE": whole,
+        "FORGETS": int(forgets), "CONVERTED": int(formats[0].bits == 16), "RESIDENT": max(1, REGISTERS // (least * threads)),
     }  # fmt: skip
     most = most_lift(eps, finish == "direction")
     problem = RowGradients(

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tcu.formats.format import Format
+from tcu.gpu.device import MOST_OF_CLUSTER
 from tcu.gpu.launch import OUT, KernelChoice, X
 from tcu.gpu.structs import Struct
 from tcu.gpu.sums import ELEMENTS, LOAD
 
-__all__ = ["Rows", "gradients_macros", "is_wide", "kernel_of_rows"]
+__all__ = ["Rows", "Tuned", "gradients_macros", "is_wide", "kernel_of_rows"]
 
 _WARP, _WARPS_ALONE, _MOST_WARPS = 32, 4, 32
 _MOST_WARPS_BESIDE = {16: 16, 32: 32, 64: 32}
 """Warps of a block, by the bits of a number, where there are clusters: rows of 32,768 numbers of bfloat16 in a block of 32 warps
 reached 0.69 of copying, of binary32 0.94 (H100)."""
-_CLUSTERS = ((8, 2), (8, 4), (8, 8), (16, 8), (32, 8))
-"""(warps of a block, blocks) of clusters.  Of two blocks of 16 warps that a multiprocessor holds, one reads while the other writes.
-They keep up to 2^18 numbers, whose whole sums fit 64 bits (tcu/model/whole_sums.py)."""
+_LEAST_WARPS = 8
+"""Of each block of a cluster."""
+_LONGEST = 1 << 18
+"""Numbers of a row that a cluster keeps: their whole sums fit 64 bits (tcu/model/whole_sums.py)."""
 _MOST_NUMBERS = {False: 32, True: 16}
 """That a thread keeps in registers, in binary32 and in binary64 (True)."""
-_THREADS = {False: 1024, True: 512}
-"""Of a multiprocessor at least, which the registers must allow."""
-
-
+_THREADS_WIDE = 512
+"""Of a multiprocessor at least, which the registers must allow, in binary64."""
+_FEW_LANES = 8
+"""Of a row at least, if it has as many vectors: they read 128 bytes side by side.  Otherwise a row has as few lanes as keep it, and what
+each does once for a row counts less: softmax of 256 numbers of bfloat16 reaches 3.60 in place of 2.64 TB/s (H200)."""
 _WARPS_APART, _MOST_MORE = 8, 65535
 """Warps of a block where a row's threads tell each other nothing, and as many parts as a row has at most."""
 _LOADS_OF_PASSES = 4
@@ -41,6 +44,24 @@ class Rows:
     stride: int
     aligned: bool
     """Whether the first row begins at a multiple of 16 bytes."""
+
+
+class Tuned(NamedTuple):
+    """What is fastest differs from kernel to kernel."""
+
+    threads: int = 1024
+    """Of a multiprocessor at least, which the registers must allow."""
+    threads_of_codes: int = 1024
+    """The same where 16-bit numbers alone are kept, a thread twice as many."""
+    most_kept: int = 31
+    """Warps of a row up to which what is made of 16-bit numbers is kept, too; beyond it is made again: softmax of 32,768 numbers of
+    bfloat16 reaches 3.30 in place of 2.64 TB/s, of 50,257 2.82 in place of 2.43, of 131,072 2.71 in place of 2.19; rows of 262,144 have
+    two blocks on a multiprocessor in place of one, and reach 2.56 in place of 1.86 (H200)."""
+    converted: bool = False
+    """Whether terms become whole numbers by conversions (CONVERTED)."""
+
+
+_TUNED = Tuned()
 
 
 def is_wide(element: Format, target: Format) -> bool:
@@ -59,11 +80,11 @@ def gradients_macros(given: tuple[Rows, Format] | None) -> dict[str, Any]:
 
 def kernel_of_rows(
     source: str, rows: Rows, element: Format, target: Format, problem: Struct, clusters: bool,
-    takes: Mapping[str, int] | None = None, apart: bool = False, **own: Any,
+    takes: Mapping[str, int] | None = None, apart: bool = False, tuned: Tuned = _TUNED, **own: Any,
 ) -> KernelChoice:  # fmt: skip
     """A row is kept in the registers of as few lanes as that takes, of a block, or of a cluster; a longer one is read again.
 
-    Without ``clusters``, twice as many 16-bit numbers have room as codes.  ``apart``: threads tell each other nothing, so that
+    Without ``clusters``, and of long rows, twice as many 16-bit numbers have room as codes.  ``apart``: threads tell each other nothing, so that
     blocks share out a row in one pass.  ``takes``: what a call gives besides the numbers and the results' place.
     """
     wide = is_wide(element, target)
@@ -72,25 +93,31 @@ def kernel_of_rows(
     partial = not aligned or rows.length % per_load != 0
     vectors = max(1, -(-rows.length // per_load) + (not aligned))
     most = max(_MOST_NUMBERS[wide] // per_load, 1)
+    clusters = clusters and rows.length <= _LONGEST
     most_warps = _WARPS_APART if apart else _MOST_WARPS_BESIDE[element.bits] if clusters else _MOST_WARPS
     warps, cluster = _blocks_of(vectors, most, most_warps, clusters)
-    codes = not wide and element.bits == 16 and cluster == 0 and not clusters and not apart
+    codes = not wide and element.bits == 16 and not apart and not 0 < warps * cluster <= tuned.most_kept
     if codes:
-        warps, cluster = _blocks_of(vectors, 2 * most, most_warps, clusters)
+        most *= 2
+        warps, cluster = _blocks_of(vectors, most, most_warps, clusters)
         codes = cluster > 0
     passes = cluster == 0
     if passes:
         warps, cluster = (_WARPS_APART if apart else _MOST_WARPS), 1
-    lanes = min(_WARP, 1 << max(vectors - 1, 0).bit_length())
+    few = max(_FEW_LANES, _power_of_two(-(-vectors // most)))
+    lanes = min(few, _power_of_two(vectors)) if warps == 1 else _WARP
     threads = (_WARPS_ALONE if warps == 1 else warps) * _WARP
-    loads = (
-        min(most, _LOADS_OF_PASSES) if passes else -(-vectors // (lanes if warps == 1 else threads * cluster))
-    )
+    of_row = lanes if warps == 1 else threads * cluster
+    loads = min(most, _LOADS_OF_PASSES) if passes else -(-vectors // of_row)
+    # Where a row begins anywhere, its last numbers may be in the vector before the last one.
+    whole = 0 if passes else (-(-rows.length // per_load) - partial) // of_row
     together = threads // lanes if warps == 1 else 1
+    resident = _THREADS_WIDE if wide else tuned.threads_of_codes if codes else tuned.threads
     macros = {
         "ELEMENT": ELEMENTS[element.name], "LAYOUT": "ALIGNED", "RESULT": ELEMENTS[target.name], **own, "WIDE": int(wide),
-        "LANES": lanes, "WARPS": warps, "CLUSTER": cluster, "LOADS": loads, "PARTIAL": int(partial), "CODES": int(codes),
-        "PASSES": int(passes), "RESIDENT": max(1, _THREADS[wide] // threads),
+        "LANES": lanes, "WARPS": warps, "CLUSTER": cluster, "LOADS": loads, "PARTIAL": int(partial), "WHOLE": whole,
+        "CODES": int(codes), "PASSES": int(passes), "CONVERTED": int(tuned.converted and not wide),
+        "RESIDENT": max(1, resident // threads),
     }  # fmt: skip
     blocks = -(-rows.count // together) * cluster
     more = min(-(-vectors // (loads * threads)), _MOST_MORE) if passes and apart else 1
@@ -98,11 +125,21 @@ def kernel_of_rows(
     return KernelChoice(source, macros, blocks, threads, problem, given, cluster=cluster, more=more)
 
 
+def _power_of_two(count: int) -> int:
+    """The least that is not below."""
+    return 1 << (count - 1).bit_length()
+
+
 def _blocks_of(vectors: int, most: int, most_warps: int, clusters: bool) -> tuple[int, int]:
     """(warps of a block, blocks) that keep a row of so many vectors, a thread up to ``most``; (0, 0): there are none."""
     needed = -(-vectors // (most * _WARP))
     if needed <= most_warps:
-        return 1 << (needed - 1).bit_length(), 1
-    if not clusters:
-        return 0, 0
-    return next((each for each in _CLUSTERS if needed <= each[0] * each[1]), (0, 0))
+        return max(needed, 1), 1
+    shapes = [
+        (warps, blocks)
+        for warps in range(_LEAST_WARPS, _MOST_WARPS + 1)
+        for blocks in range(2, MOST_OF_CLUSTER + 1)
+        if clusters and warps * blocks >= needed
+    ]
+    # As few idle warps as possible, of rows and of a multiprocessor.
+    return max(shapes, key=lambda shape: _MOST_WARPS // shape[0] / shape[1], default=(0, 0))

@@ -13,7 +13,7 @@ using namespace tcu::reduce;
 
 #include "generated/cross_entropy/CrossEntropy.inc"
 
-extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) cross_entropy(const __grid_constant__ CrossEntropy p) {
+extern "C" __global__ void __launch_bounds__(BLOCK, resident(RESIDENT, BLOCK)) cross_entropy(const __grid_constant__ CrossEntropy p) {
     begin_row();
     const i64 number = row_number();
     const bool is_there = number < p.rows;
@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) cross_entropy(cons
 
 #if SMOOTH
     Working least = lowest();  // with its sign turned
-    const auto find_least = [&](RowIndex first) { each(own, row, first, [&](Working x) { least = larger(least, -x); }); };
+    const auto find_least = [&](RowIndex first) { least = larger(least, own.largest<TURNED>(row, first)); };
 #else
     const auto find_least = [](RowIndex) {};
 #endif
@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) cross_entropy(cons
     WholeSum deviations;
     const auto add_deviations = [&](RowIndex first) {
         Terms terms;
-        each(own, row, first, [&](Working x) { terms.add(times(minus(x, most), unit)); });
+        add_terms(terms, row, first, [&](int i, int j) { return times(minus(own.number(i, j), most), unit); });
         deviations.add(terms);
     };
 #else

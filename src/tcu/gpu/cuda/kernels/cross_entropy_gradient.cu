@@ -10,7 +10,7 @@ using namespace tcu::reduce;
 
 #include "generated/cross_entropy/CrossEntropyGradient.inc"
 
-extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) cross_entropy_gradient(const __grid_constant__ CrossEntropyGradient p) {
+extern "C" __global__ void __launch_bounds__(BLOCK, resident(RESIDENT, BLOCK)) cross_entropy_gradient(const __grid_constant__ CrossEntropyGradient p) {
     const i64 number = row_number();
     if (number >= p.rows) return;
     const i64 target = static_cast<const i64*>(p.targets)[number];
@@ -28,10 +28,10 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) cross_entropy_grad
     OwnNumbers own;
     for (RowIndex first = blockIdx.y * STEP; first < row.vectors(); first += gridDim.y * STEP) {
         if (counts) {
-            own.load(row, first, 0);
-            store(own, row, out, first, gradient);
+            own.load(row, first);
+            store(row, out, first, [&](int i, int j) { return gradient(own.number(i, j)); });
         } else {
-            store(own, row, out, first, [](Working) { return Working(0); });
+            store(row, out, first, [](int, int) { return Working(0); });
         }
     }
     if (!counts || !fits) return;

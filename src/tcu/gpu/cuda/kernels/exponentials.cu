@@ -8,11 +8,11 @@
 // Vectors are whole granules of 16 bytes of memory, wherever the row begins; elements beside it count as -inf, whose
 // exponentials are 0.
 //
-// The floor is memory.  Softmax of binary32 reaches 0.93 to 0.96 of copying for rows of 256 to 16384 numbers, and 0.83 of 32768;
-// of bfloat16 0.75 to 0.82 for rows of 1000 to 8192, where instructions are the limit: no row goes faster than about 0.85·10^12
-// numbers a second.  Rows that are read several times reach 0.4 to 0.5, as PyTorch's (H200).  Softmax of rows
-// that a cluster keeps (H100): of binary32 0.81 of copying at 50,257 numbers, 0.93 at 65,536, 0.88 at 131,072, 0.75 at 262,144; of
-// bfloat16 0.57, 0.74, 0.66, 0.54, where instructions are the limit, and blocks wait for each other twice a row.
+// The floor is memory, and of 16 bits instructions: 4.2 TB/s of copying leave 31 for a number of softmax, which has about 24, and
+// reading leaves 14.  Of copying's rate softmax reaches, of bfloat16, 0.89 to 0.93 for rows of 256 to 4096 numbers, 0.86 of 8192, 0.76
+// of 16,384 and 0.78 of 32,768, where one block reads while another one computes; of binary32 0.92 to 0.94.  Rows that a
+// cluster keeps wait for each other twice: of bfloat16 0.67 at 50,257 numbers, 0.64 at 131,072, 0.60 at 262,144.  The logarithms of sums
+// of bfloat16 read 2.2 to 2.5 TB/s up to 32,768 numbers.  Longer rows, which are read several times, reach 0.4 to 0.5 (H200).
 //
 // Compiled with what reduce/rows_in_registers.cuh names, and
 //   FINISH  SHARE: e / S; LOG_SHARE: its logarithm; LOG: m + log S, a number for each row;
@@ -32,11 +32,11 @@ using namespace tcu::reduce;
 #define OF_LOG 3
 #define OF_LOG_SHARE 4
 
-#define KEPT (!CODES && !PASSES)  // differences or exponentials, in the numbers' place
+#define KEPT (FINISH != LOG && !CODES && !PASSES)  // differences or exponentials
 
 #include "generated/exponentials/Exponentials.inc"
 
-extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) exponentials(const __grid_constant__ Exponentials p) {
+extern "C" __global__ void __launch_bounds__(BLOCK, resident(RESIDENT, BLOCK)) exponentials(const __grid_constant__ Exponentials p) {
     begin_row();
     const i64 number = row_number();
     const bool is_there = number < p.rows;
@@ -44,10 +44,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) exponentials(const
     const RowInMemory row(static_cast<const Code*>(p.data) + (is_there ? number * p.stride : 0), length, thread_of_row());
     OwnNumbers own;
     const Working most = largest_number(own, row, [](RowIndex) {});
+    [[maybe_unused]] Working kept[COUNT];
     const auto keep = [&](int i, Working d, Working e) {
-#if KEPT
-        own.x[i] = FINISH == LOG_SHARE ? d : e;
-#endif
+        if (KEPT) kept[i] = FINISH == LOG_SHARE ? d : e;
     };
     const double total = total_of_exponentials(own, row, most, [](RowIndex) {}, keep);
     const bool usual = most - most == 0;  // neither NaN nor inf
@@ -64,20 +63,23 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) exponentials(const
     if (is_there) factor = static_cast<const Working*>(p.factors)[number];
     if (FINISH == OF_LOG && most == lowest()) of_row = 0;
 #endif
-    [[maybe_unused]] const auto share = [&](Working x) { return times(KEPT ? x : exponential(minus(x, most)), of_row); };
+    [[maybe_unused]] const auto difference = [&](int i, int j) { return minus(own.number(i, j), most); };
+    [[maybe_unused]] const auto share = [&](int i, int j) {
+        return times(KEPT ? kept[i * PER_LOAD + j] : exponential(difference(i, j)), of_row);
+    };
     every_step<2>(row, [&](RowIndex first) {
-        if (PASSES) own.load(row, first, LOWEST_CODE);
+        if (PASSES) own.load(row, first);
 #if FINISH == SHARE
-        store(own, row, out, first, share);
+        store(row, out, first, share);
 #elif FINISH == LOG_SHARE
-        store(own, row, out, first, [&](Working x) { return minus(KEPT ? x : minus(x, most), of_row); });
+        store(row, out, first, [&](int i, int j) { return minus(KEPT ? kept[i * PER_LOAD + j] : difference(i, j), of_row); });
 #elif FINISH == OF_LOG
-        store(own, row, out, first, [&](Working x) { return times(factor, share(x)); });
+        store(row, out, first, [&](int i, int j) { return times(factor, share(i, j)); });
 #else
         const GivenCode* const given = static_cast<const GivenCode*>(p.given) + number * p.given_stride;
         Gradients gradients;
-        store_at_places(own, row, out, first, [&](RowIndex offset) { gradients.load(given, offset, length); },
-                        [&](Working x, int j) { return minus(gradients.number(j), times(share(x), factor)); });
+        store_at_places(row, out, first, [&](RowIndex offset) { gradients.load(given, offset, length); },
+                        [&](int i, int j) { return minus(gradients.number(j), times(share(i, j), factor)); });
 #endif
     });
 #endif

@@ -30,7 +30,19 @@ constexpr int WARPS = ALONE ? 4 : PLAN_WARPS;       // of a block
 constexpr int TOGETHER = 4;                         // loads of a lane in flight
 constexpr i64 TURN = PLAN_WARPS * WARP * PER_LOAD;  // numbers that a block of the plan loads at a time
 
+#if ALONE
+constexpr bool ARE_SHORT = LANES < WARP;  // groups, most of which end within a vector
+#else
+constexpr bool ARE_SHORT = false;
+#endif
+
 #include "generated/moments/Moments.inc"
+
+// Number i of a vector, from the word that holds it: from an array of codes it would take three instructions.
+__device__ inline double number_of(const Vector& v, int i) {
+    if constexpr (sizeof(Code) == 2) return to_binary64(static_cast<Code>(v.word[i / 2] >> 16 * (i % 2)));
+    else return to_binary64(v.codes[i]);
+}
 
 struct TwoSums {
     double first, second;
@@ -40,18 +52,29 @@ struct TwoSums {
 struct MomentSums {
     double first[PER_LOAD] = {}, second[PER_LOAD] = {};
 
-    // The numbers of a vector, of which the first `count` belong to the group; the others are +0.
-    __device__ void add(const Vector& x, const Vector& y, double pivot, i64 count) {
-#pragma unroll
-        for (int i = 0; i < PER_LOAD; ++i) {
+    __device__ void add_number(int i, const Vector& x, const Vector& y, double pivot, bool is_there = true) {
+        const double number = number_of(x, i);
 #if TERM == MOMENTS
-            const double d = i < count ? __dsub_rn(to_binary64(x.codes[i]), pivot) : 0;
-            first[i] = __dadd_rn(first[i], d);
-            second[i] = __fma_rn(d, d, second[i]);
+        const double d = is_there ? __dsub_rn(number, pivot) : 0;
+        first[i] = __dadd_rn(first[i], d);
+        second[i] = __fma_rn(d, d, second[i]);
 #else
-            const double number = to_binary64(x.codes[i]);
-            second[i] = __fma_rn(number, TERM == PRODUCT ? to_binary64(y.codes[i]) : number, second[i]);
+        second[i] = __fma_rn(number, TERM == PRODUCT ? number_of(y, i) : number, second[i]);
 #endif
+    }
+
+    // The numbers of a vector, of which the first `count` belong to the group; the others are +0, and change no sum.
+    __device__ void add(const Vector& x, const Vector& y, double pivot, i64 count) {
+        if (TERM != MOMENTS || (!ARE_SHORT && count >= PER_LOAD)) {  // nobody asks for each number whether it is there
+#pragma unroll
+            for (int i = 0; i < PER_LOAD; ++i) add_number(i, x, y, pivot);
+        } else if (ARE_SHORT) {
+#pragma unroll
+            for (int i = 0; i < PER_LOAD; ++i) add_number(i, x, y, pivot, i < count);
+        } else if (count > 0) {
+#pragma unroll
+            for (int i = 0; i < PER_LOAD - 1; ++i)
+                if (i < static_cast<int>(count)) add_number(i, x, y, pivot);
         }
     }
 

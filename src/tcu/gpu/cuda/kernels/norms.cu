@@ -4,11 +4,11 @@
 // A row has LANES lanes of a warp, or all WARPS of a block or of a cluster of blocks, which keep it in registers: each number is
 // read once, and each result written once.  With PASSES it is longer than that, and read once for each step.
 //
-// The floor is memory.  Norms of binary32 reach 0.93 to 0.94 of copying for rows of 1000 to 8192 numbers; rms_norm of bfloat16
-// 0.84 to 0.90, at 32768 only 0.60, where torch.compile's has 0.70; layer_norm of bfloat16 0.6, where instructions are
-// the limit.  Rows that are read several times reach 0.35 to 0.5 (H200).  rms_norm of rows that a cluster
-// keeps (H100): of binary32 0.80 of copying at 50,257 numbers, 0.92 at 65,536, 0.87 at 131,072, 0.77 at 262,144; of bfloat16 0.56,
-// 0.70, 0.67, 0.56.
+// The floor is memory, and of 16 bits instructions: 4.2 TB/s of copying leave 31 for a number; rms_norm has about 15, layer_norm 25.
+// Of copying's rate norms of binary32 reach 0.92 to 0.94 for rows of 1000 to 8192 numbers; of bfloat16 rms_norm 0.92 to 0.94 for 256
+// to 8192, 0.91 of 16,384, 0.68 of 32,768; layer_norm 0.90 to 0.94 for 256 to 1024, 0.86 of 4096, 0.83 of 8192, 0.75 of 16,384, 0.53 of
+// 32,768.  Rows that a cluster keeps: of bfloat16 rms_norm 0.63 to 0.66 at 50,257 to 262,144 numbers, layer_norm 0.44 to 0.48.  Longer
+// rows, which are read several times, reach 0.35 to 0.5 (H200).
 //
 // Compiled with what reduce/rows_in_registers.cuh names, and
 //   WEIGHT, BIAS  1: results are multiplied by a number for each place of a row, and one is added then, each step rounded
@@ -25,18 +25,19 @@ using namespace tcu::reduce;
 #define DIRECTION 2
 
 #define CENTRED (FINISH == STANDARD)
+#define APART (sizeof(Code) == 2)  // whether rows that are not multiplied have a text of their own
+#define MAY_LIFT (ELEMENT != BINARY16)  // whose numbers are between the ends, or 0
 
 #include "generated/norms/NORM_LIFTS.inc"
 #include "generated/norms/Norms.inc"
 
-// What a row's numbers become: first multiplied by a power of two, then less the mean, in two parts.
+// What a row's numbers become: first multiplied by a power of two, where LIFTED, then less the mean, in two parts.
+template <bool LIFTED>
 struct Deviation {
     Working lift, high = 0, low = 0;
 
-    __device__ Working of(Working x) const {
-        const Working lifted = times(x, lift);
-        return CENTRED ? minus(minus(lifted, high), low) : lifted;
-    }
+    __device__ Working lifted(Working x) const { return LIFTED ? times(x, lift) : x; }
+    __device__ Working of(Working x) const { return CENTRED ? minus(minus(lifted(x), high), low) : lifted(x); }
 };
 
 // The factors and terms of a vector's places in a row.
@@ -75,48 +76,38 @@ template <int WHICH, int PASS, typename Term>
 __device__ inline WholeSum sum_of_row(OwnNumbers& own, const RowInMemory& row, Term term) {
     WholeSum sum;
     every_step<PASS>(row, [&](RowIndex first) {
-        if (PASSES) own.load(row, first, 0);
+        if (PASSES) own.load(row, first);
         Terms terms;
-        each(own, row, first, [&](Working x) { terms.add(term(x)); });
+        add_terms(terms, row, first, [&](int i, int j) { return term(own.number(i, j)); });
         sum.add(terms);
     });
     return whole_sum_of_row<WHICH>(sum);
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid_constant__ Norms p) {
-    begin_row();
-    const i64 number = row_number();
-    const bool is_there = number < p.rows;
-    const RowIndex length = is_there ? static_cast<RowIndex>(p.length) : 0;
-    const RowInMemory row(static_cast<const Code*>(p.data) + (is_there ? number * p.stride : 0), length, thread_of_row());
+// What is known of a row's numbers: the largest, the largest with its sign turned, and the exponent of what multiplies them.
+struct Ends {
+    Working most, least;
+    int lift;
+    double eps;
+    bool usual;  // neither NaN nor inf
+
+    __device__ Working largest() const { return CENTRED ? larger(most, least) : most; }
+};
+
+// LIFTED: some row of the warp is multiplied by another power of two than 1.  All others are spared the multiplications: an eighth of
+// the instructions of rows of mean 0 and variance 1.
+template <bool LIFTED>
+__device__ inline void store_norms(OwnNumbers& own, const RowInMemory& row, const Norms& p, i64 number, const Ends& ends) {
     const double count = static_cast<double>(p.length);
-    OwnNumbers own;
-
-    // The largest number, and the largest with its sign turned.
-    Working most = CENTRED ? lowest() : 0, least = lowest();
-    every_step<0>(row, [&](RowIndex first) {
-        own.load(row, first, 0);
-        each(own, row, first, [&](Working x) {
-            most = larger(most, CENTRED ? x : fabs(x));
-            if (CENTRED) least = larger(least, -x);
-        });
-    });
-    most = largest_of_row<0>(most);
-    if (CENTRED) least = largest_of_row<1>(least);
-    const Working largest = CENTRED ? larger(most, least) : most;
-    const bool usual = largest - largest == 0;  // neither NaN nor inf
-
-    const int exponent = usual ? max(exponent_of(largest), LOWEST) : 0;
-    const bool is_small = usual && exponent < SMALL && largest > 0, is_large = usual && exponent > LARGE;
-    const int lift = is_small ? p.up : is_large ? DOWN : 0;
-    const double eps = is_small ? p.eps_up : is_large ? p.eps_down : p.eps;
-    Deviation deviation;
-    deviation.lift = rounded_real(power_of_two(lift));
-    Working distance = times(largest, deviation.lift);
+    const bool usual = ends.usual;
+    Deviation<LIFTED> deviation;
+    deviation.lift = rounded_real(power_of_two(ends.lift));
+    const Working largest = ends.largest();
+    Working distance = deviation.lifted(largest);
 #if CENTRED
     const int scale = SCALE - max(exponent_of(usual ? distance : 0), LOWEST);
     const Working unit = rounded_real(power_of_two(scale));
-    WholeSum sum = sum_of_row<0, 1>(own, row, [&](Working x) { return times(times(x, deviation.lift), unit); });
+    WholeSum sum = sum_of_row<0, 1>(own, row, [&](Working x) { return times(deviation.lifted(x), unit); });
     const double mean = __dmul_rn(__ddiv_rn(sum.value(), count), power_of_two(-scale));
     const Working high = rounded_real(mean);
 #if WIDE
@@ -126,7 +117,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid
     deviation.low = rounded_real(__dsub_rn(mean, high));
 #endif
     deviation.high = high;
-    distance = larger(fabs(deviation.of(most)), fabs(deviation.of(-least)));
+    distance = larger(fabs(deviation.of(ends.most)), fabs(deviation.of(-ends.least)));
 #endif
     const int half = SCALE / 2 - max(exponent_of(usual ? distance : 0), LOWEST);
     const Working root = rounded_real(power_of_two(half));
@@ -136,24 +127,54 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid
     });
     const double mean_square = FINISH == DIRECTION ? squares.value() : __ddiv_rn(squares.value(), count);
     const double square = __dmul_rn(__dmul_rn(mean_square, power_of_two(-half)), power_of_two(-half));
-    const double divisor = FINISH == DIRECTION ? fmax(__dsqrt_rn(square), eps) : __dsqrt_rn(__dadd_rn(square, eps));
+    const double divisor = FINISH == DIRECTION ? fmax(__dsqrt_rn(square), ends.eps) : __dsqrt_rn(__dadd_rn(square, ends.eps));
     Working over = rounded_real(__ddiv_rn(1.0, divisor));
     if (!usual) over = CENTRED || largest != largest ? __uint_as_float(0x7fffffff) : 0;
 
-    ResultNumber* const out = static_cast<ResultNumber*>(p.out) + (is_there ? number * p.out_stride : 0);
+    ResultNumber* const out = static_cast<ResultNumber*>(p.out) + number * p.out_stride;
     every_step<CENTRED + 2>(row, [&](RowIndex first) {
-        if (PASSES) own.load(row, first, 0);
+        if (PASSES) own.load(row, first);
+        const auto norm = [&](int i, int j) { return times(deviation.of(own.number(i, j)), over); };
 #if GIVEN
         const GivenCode* const given = static_cast<const GivenCode*>(p.given) + number * p.given_stride;
         Gradients gradients;
-        store_at_places(own, row, out, first, [&](RowIndex offset) { gradients.load(given, offset, length); },
-                        [&](Working x, int j) { return times(gradients.number(j), times(deviation.of(x), over)); });
+        store_at_places(row, out, first, [&](RowIndex offset) { gradients.load(given, offset, row.length); },
+                        [&](int i, int j) { return times(gradients.number(j), norm(i, j)); });
 #elif WEIGHT || BIAS
         Beside beside;
-        store_at_places(own, row, out, first, [&](RowIndex offset) { beside.load(p, offset); },
-                        [&](Working x, int j) { return beside.of(times(deviation.of(x), over), j); });
+        store_at_places(row, out, first, [&](RowIndex offset) { beside.load(p, offset); },
+                        [&](int i, int j) { return beside.of(norm(i, j), j); });
 #else
-        store(own, row, out, first, [&](Working x) { return times(deviation.of(x), over); });
+        store(row, out, first, norm);
 #endif
     });
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, resident(RESIDENT, BLOCK)) norms(const __grid_constant__ Norms p) {
+    begin_row();
+    const i64 number = row_number();
+    const bool is_there = number < p.rows;
+    const RowInMemory row(
+        static_cast<const Code*>(p.data) + (is_there ? number * p.stride : 0), is_there ? static_cast<RowIndex>(p.length) : 0,
+        thread_of_row());
+    OwnNumbers own;
+    Ends ends = {CENTRED ? lowest() : 0, lowest()};
+    every_step<0>(row, [&](RowIndex first) {
+        own.load(row, first);
+        ends.most = larger(ends.most, own.largest<CENTRED ? OWN : NONE>(row, first));
+        if (CENTRED) ends.least = larger(ends.least, own.largest<TURNED>(row, first));
+    });
+    ends.most = largest_of_row<0>(ends.most);
+    if (CENTRED) ends.least = largest_of_row<1>(ends.least);
+
+    const Working largest = ends.largest();
+    ends.usual = largest - largest == 0;
+    const int exponent = ends.usual ? max(exponent_of(largest), LOWEST) : 0;
+    const bool is_small = ends.usual && exponent < SMALL && largest > 0, is_large = ends.usual && exponent > LARGE;
+    ends.lift = is_small ? p.up : is_large ? DOWN : 0;
+    ends.eps = is_small ? p.eps_up : is_large ? p.eps_down : p.eps;
+    if (!APART || (MAY_LIFT && __any_sync(ALL, is_small || is_large)))
+        store_norms<true>(own, row, p, number, ends);
+    else
+        store_norms<false>(own, row, p, number, ends);
 }

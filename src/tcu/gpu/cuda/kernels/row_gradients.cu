@@ -8,10 +8,11 @@
 //
 // The few rows of norms whose squares might leave the format are multiplied by a power of two first (tcu/plan/row_lifts.py).
 //
-// The floor is memory: two numbers read and one written.  Of copying's rate softmax reaches 0.94 to 1.05 for rows of 1024 to 16,384
-// numbers of bfloat16, rms_norm 0.82 to 0.94, log_softmax 0.6 to 0.85, layer_norm 0.56 to 0.70, where instructions are the limit (50 to
-// 65 for a number); of 1024 numbers of binary32 0.87 to 0.98 (H200).  Rows that begin anywhere are slower: of 50,257 numbers of
-// bfloat16, softmax 0.43, rms_norm 0.32.
+// The floor is memory: two numbers read and one written; of bfloat16 4.2 TB/s leave 47 instructions for a number, of which centred norms
+// take about 40.  Of copying's rate, of bfloat16, softmax reaches 1.02 for rows of 256 to 8192 numbers, 0.89 of 16,384; log_softmax 0.85 to
+// 0.97 up to 8192, 0.68 of 16,384; rms_norm 0.90 to 1.03 up to 8192, 0.83 of 16,384; layer_norm 0.67 to 0.79 up to 8192, 0.57 of 16,384;
+// variances, of which one number is read and one written, 0.75 to 0.87 up to 16,384.  Rows that begin anywhere are slower: of 50,257
+// numbers softmax 0.52, rms_norm 0.39, layer_norm 0.28 (H200).
 //
 // Compiled with ELEMENT and RESULT (types/options.cuh), and
 //   FINISH      SHARE: of softmax, where `kept` are its results; in what follows they are the numbers:
@@ -25,13 +26,16 @@
 //   CHUNKS      1: rows of several chunks, of one block; 0: a block has one
 //   WEIGHT      1: what is given is first multiplied by a number of binary32 for each place of a row, of norms with weights
 //   IN_FOURS    1: rows begin at multiples of 16 bytes and have whole fours; 0: they begin anywhere (load/fours.cuh)
-//   FULL        1: rows have a number for each that their threads load
+//   WHOLE       loads of all threads of a row that hold numbers of it alone
+//   FORGETS     1: numbers of 16 bits are converted again for each sum
+//   CONVERTED   as in reduce/rows_in_registers.cuh, of LOG_SHARE
 
 #include "device/finish/sixteen_bits.cuh"
 #include "device/load/fours.cuh"
 #include "device/types/ieee.cuh"
 #include "device/warp/multi_reduce.cuh"
 #include "device/warp/tree.cuh"
+#include "device/warp/uniform.cuh"
 
 // For reduce/rows_in_registers.cuh.
 #define WIDE 0
@@ -79,23 +83,54 @@ struct FourCodeOf<true> {
     typedef u32 FourCode;
 };
 
-// Four neighbours as they lie in memory; whatever where the row has none.
-template <bool IS_WIDE>
+// Four neighbours as they lie in memory; 0 where the row has none, or with LOG_SHARE, of the numbers, -inf.
+template <bool IS_WIDE, bool IS_KEPT>
 struct Four {
     static constexpr bool IS_32 = IS_WIDE || sizeof(Code) == 4;
+    static constexpr u32 ABSENT = FINISH != LOG_SHARE || !IS_KEPT ? 0 : IS_32 ? 0xff800000 : reduce::LOWEST_CODE * 0x10001u;
     typedef typename FourCodeOf<IS_32>::FourCode FourCode;
-    u32 words[sizeof(FourCode)] = {};
+    static constexpr int WORDS = sizeof(FourCode);
+    u32 words[WORDS];
+
+    // `next`: of rows that begin anywhere, what only `join` needs.
+    __device__ void ask(const void* row, bool is_whole, int at, int length, u32 (&next)[WORDS]) {
+        const FourCode* const numbers = static_cast<const FourCode*>(row);
+        if constexpr (!IN_FOURS) {
+            load::ask_fours(numbers, at, length, words, next);
+        } else {
+#pragma unroll
+            for (u32& word : words) word = ABSENT;
+            if (is_whole || at < length) load::read_granule(numbers + at, words);
+        }
+    }
 
     // Called by all lanes of a warp.
-    __device__ void load(const void* row, int at, int length) {
-        const FourCode* const numbers = static_cast<const FourCode*>(row);
-        if constexpr (!IN_FOURS) load::read_fours(numbers, at, length, words);
-        else if (FULL || at < length) load::read_granule(numbers + at, words);
+    __device__ void join(const void* row, bool is_whole, int at, int length, u32 (&next)[WORDS]) {
+        if constexpr (!IN_FOURS) {
+            load::join_fours(static_cast<const FourCode*>(row), words, next);
+            if (is_whole || at + TOGETHER <= length) return;
+#pragma unroll
+            for (int i = 0; i < TOGETHER; ++i)
+                if (at + i >= length) set(i, static_cast<FourCode>(ABSENT));
+        }
+    }
+
+    __device__ void set(int i, FourCode code) {
+        if constexpr (IS_32) words[i] = code;
+        else words[i / 2] = i % 2 ? (words[i / 2] & 0xffff) | static_cast<u32>(code) << 16 : (words[i / 2] & 0xffff0000) | code;
     }
 
     __device__ float number(int i) const {
         if constexpr (IS_32) return __uint_as_float(words[i]);
         else return to_binary32(static_cast<Code>(words[i / 2] >> 16 * (i % 2)));
+    }
+
+    // With FORGETS numbers are converted again from here on: converted ones take twice the registers, and went to memory.
+    __device__ void forget_numbers() {
+        if constexpr (!IS_32 && FORGETS) {
+#pragma unroll
+            for (u32& word : words) word = warp::opaque(word);
+        }
     }
 };
 
@@ -115,17 +150,18 @@ struct RowOfBoth {
     // The chunk that a block keeps.
     __device__ static int own_chunk() { return CLUSTER > 1 ? blockIdx.x % CLUSTER : 0; }
 
-    // Whether it has number i of a load.
-    __device__ bool has(int at, int i) const { return FULL || (IN_FOURS ? at : at + i) < length; }
+    // Whether it has number i of a load, and all of them.
+    __device__ bool has(int at, int i) const { return (IN_FOURS ? at : at + i) < length; }
+    __device__ bool has_all(int turn, int at) const { return turn < WHOLE || has(at, TOGETHER - 1); }
 };
 
 // The weights of a load.
 struct Weights {
     float numbers[TOGETHER];
 
-    __device__ Weights(const RowOfBoth& row, int at) {
+    __device__ Weights(const RowOfBoth& row, int turn, int at) {
 #if WEIGHT
-        const uint4 v = FULL || at < row.length ? __ldg(reinterpret_cast<const uint4*>(row.weight + at)) : make_uint4(0, 0, 0, 0);
+        const uint4 v = turn < WHOLE || at < row.length ? __ldg(reinterpret_cast<const uint4*>(row.weight + at)) : make_uint4(0, 0, 0, 0);
         memcpy(numbers, &v, sizeof v);
 #endif
     }
@@ -135,19 +171,33 @@ struct Weights {
 
 // What a thread has of a row, or of a chunk.
 struct OwnOfBoth {
-    Four<KEPT_WIDE> kept[TURNS];
-    Four<GIVEN_WIDE> given[TURNS];
+    Four<KEPT_WIDE, true> kept[TURNS];
+    Four<GIVEN_WIDE, false> given[TURNS];
 #if FINISH == LOG_SHARE
     float shares[TURNS * TOGETHER];  // of kept
 #endif
-    int sums = 0;  // of the row that were made
 
     __device__ void load(const RowOfBoth& row, int chunk) {
+        u32 beside_kept[TURNS][Four<KEPT_WIDE, true>::WORDS], beside_given[TURNS][Four<GIVEN_WIDE, false>::WORDS];
 #pragma unroll
         for (int turn = 0; turn < TURNS; ++turn) {
             const int at = RowOfBoth::at(chunk, turn);
-            kept[turn].load(row.kept, at, row.length);
-            if (HAS_GRADIENTS) given[turn].load(row.given, at, row.length);
+            kept[turn].ask(row.kept, turn < WHOLE, at, row.length, beside_kept[turn]);
+            if (HAS_GRADIENTS) given[turn].ask(row.given, turn < WHOLE, at, row.length, beside_given[turn]);
+        }
+#pragma unroll
+        for (int turn = 0; turn < TURNS; ++turn) {
+            const int at = RowOfBoth::at(chunk, turn);
+            kept[turn].join(row.kept, turn < WHOLE, at, row.length, beside_kept[turn]);
+            if (HAS_GRADIENTS) given[turn].join(row.given, turn < WHOLE, at, row.length, beside_given[turn]);
+        }
+    }
+
+    __device__ void forget_numbers() {
+#pragma unroll
+        for (int turn = 0; turn < TURNS; ++turn) {
+            if (FINISH != LOG_SHARE) kept[turn].forget_numbers();
+            if (HAS_GRADIENTS) given[turn].forget_numbers();
         }
     }
 
@@ -177,60 +227,108 @@ __device__ inline void every_chunk(OwnOfBoth& own, const RowOfBoth& row, Action 
 #endif
 }
 
-__device__ inline double of_a_load(const double (&sums)[TOGETHER]) {
-    return plus(plus(sums[0], sums[2]), plus(sums[1], sums[3]));
-}
+// Terms of numbers for as many sums of a row, and those.
+template <int SUMS>
+struct TermsOfSums {
+    float of[SUMS];
+};
+template <int SUMS>
+struct RowSums {
+    double of[SUMS];
+};
 
-// The sum of the row's terms by the plan of tcu.sum, in binary64, in all threads of the row.
-template <typename Term>
-__device__ inline double wide_sum_of_row(OwnOfBoth& own, const RowOfBoth& row, Term term) {
-    const auto number = [&](const Weights& weights, int at, int turn, int i) {
-        return row.has(at, i) ? static_cast<double>(term(own.number(turn, i), own.gradient(weights, turn, i))) : 0.0;
+// The sums of the row's terms by the plan of tcu.sum, in binary64, in all threads of the row.  ARE_ALL_0: so are the terms of numbers
+// and gradients that are 0.
+template <int SUMS, bool ARE_ALL_0, typename Term>
+__device__ inline RowSums<SUMS> wide_sums_of_row(OwnOfBoth& own, const RowOfBoth& row, Term term) {
+    own.forget_numbers();
+    // Of a load, each number added to its own sum.
+    const auto add_load = [&](double (&sums)[SUMS][TOGETHER], int chunk, int turn) {
+        const int at = RowOfBoth::at(chunk, turn);
+        const Weights weights(row, turn, at);
+        const auto add = [&](int i) {
+            const TermsOfSums<SUMS> terms = term(own.number(turn, i), own.gradient(weights, turn, i));
+#pragma unroll
+            for (int sum = 0; sum < SUMS; ++sum) sums[sum][i] = plus(sums[sum][i], static_cast<double>(terms.of[sum]));
+        };
+        if (ARE_ALL_0 || row.has_all(turn, at)) {
+#pragma unroll
+            for (int i = 0; i < TOGETHER; ++i) add(i);
+        } else if (!IN_FOURS) {
+#pragma unroll
+            for (int i = 0; i < TOGETHER; ++i)
+                if (row.has(at, i)) add(i);
+        }
     };
+    const auto of_a_load = [](const double (&sums)[TOGETHER]) { return plus(plus(sums[0], sums[2]), plus(sums[1], sums[3])); };
+    RowSums<SUMS> result;
 #if ROW_WARPS == 1
     constexpr int WIDTH = warp::power_of_two(TURNS);
-    double tiles[WIDTH] = {};
+    double tiles[WIDTH * SUMS] = {};
 #pragma unroll
     for (int turn = 0; turn < TURNS; ++turn) {
-        const int at = RowOfBoth::at(0, turn);
-        const Weights weights(row, at);
-        double sums[TOGETHER];
+        double sums[SUMS][TOGETHER] = {};
+        add_load(sums, 0, turn);
 #pragma unroll
-        for (int i = 0; i < TOGETHER; ++i) sums[i] = plus(0.0, number(weights, at, turn, i));
-        tiles[turn] = of_a_load(sums);
+        for (int sum = 0; sum < SUMS; ++sum) tiles[turn * SUMS + sum] = of_a_load(sums[sum]);
     }
-    return __shfl_sync(ALL, warp::sum_of_tiles<WIDTH, 1>(tiles), 0);
+    const double of_lane = warp::sum_of_tiles<WIDTH, 1>(tiles);
+#pragma unroll
+    for (int sum = 0; sum < SUMS; ++sum) result.of[sum] = __shfl_sync(ALL, of_lane, sum * (WARP / WIDTH / SUMS));
 #else
-    __shared__ double of_chunks[WARP];
+    const int lane = threadIdx.x % WARP;
+    constexpr int WIDTH = warp::power_of_two(ROW_WARPS);
+    __shared__ double of_warps[SUMS][CHUNKS ? WARP : 1][WIDTH];
     every_chunk(own, row, [&](int chunk) {
-        double sums[TOGETHER] = {};
+        double sums[SUMS][TOGETHER] = {};
 #pragma unroll
-        for (int turn = 0; turn < TURNS; ++turn) {
-            const int at = RowOfBoth::at(chunk, turn);
-            const Weights weights(row, at);
+        for (int turn = 0; turn < TURNS; ++turn) add_load(sums, chunk, turn);
+        double of_thread[SUMS];
 #pragma unroll
-            for (int i = 0; i < TOGETHER; ++i) sums[i] = plus(sums[i], number(weights, at, turn, i));
-        }
-        const double of_chunk = warp::across_warps<ROW_WARPS>(warp::tree<WARP>(of_a_load(sums)));
-        if (threadIdx.x == 0) of_chunks[CHUNKS ? chunk : 0] = of_chunk;
+        for (int sum = 0; sum < SUMS; ++sum) of_thread[sum] = of_a_load(sums[sum]);
+        const double of_warp = warp::multi_reduce<SUMS, WARP / 2, 1>(of_thread);
+        if (lane % (WARP / SUMS) == 0) of_warps[lane / (WARP / SUMS)][CHUNKS ? chunk : 0][threadIdx.x / WARP] = of_warp;
     });
     __syncthreads();
-    double sum = of_chunks[0];
-    [[maybe_unused]] const int lane = threadIdx.x % WARP;
+#pragma unroll
+    for (int sum = 0; sum < SUMS; ++sum) {
+        // Each lane adds up the warps of a chunk: what a warp's lanes tell each other takes longer.
+        double warps[WIDTH];
+#pragma unroll
+        for (int i = 0; i < WIDTH; ++i) warps[i] = i < ROW_WARPS ? of_warps[sum][CHUNKS ? lane : 0][i] : 0.0;
+#pragma unroll
+        for (int half = WIDTH / 2; half > 0; half /= 2)
+#pragma unroll
+            for (int i = 0; i < half; ++i) warps[i] = plus(warps[i], warps[i + half]);
+        result.of[sum] = warps[0];
+    }
 #if CLUSTER > 1
-    // Who hears the next but one has read these, as all meet at the next.
-    __shared__ u64 even[CLUSTER], odd[CLUSTER];
-    u64* const of_blocks = own.sums++ % 2 ? odd : even;
-    if (threadIdx.x < CLUSTER) load::store_in_block(of_blocks + RowOfBoth::own_chunk(), threadIdx.x, __double_as_longlong(sum));
+    __shared__ u64 of_blocks[SUMS][CLUSTER];
+    if (threadIdx.x < CLUSTER) {
+#pragma unroll
+        for (int sum = 0; sum < SUMS; ++sum)
+            load::store_in_block(&of_blocks[sum][RowOfBoth::own_chunk()], threadIdx.x, __double_as_longlong(result.of[sum]));
+    }
     load::sync_cluster();
-    sum = lane < CLUSTER ? __longlong_as_double(of_blocks[lane]) : 0.0;
+#pragma unroll
+    for (int sum = 0; sum < SUMS; ++sum) result.of[sum] = lane < CLUSTER ? __longlong_as_double(of_blocks[sum][lane]) : 0.0;
 #elif CHUNKS
-    sum = lane < row.chunks ? of_chunks[lane] : 0.0;
+#pragma unroll
+    for (int sum = 0; sum < SUMS; ++sum)
+        if (lane >= row.chunks) result.of[sum] = 0.0;
 #endif
-    if constexpr (CLUSTER > 1 || CHUNKS) sum = __shfl_sync(ALL, warp::tree<WARP>(sum), 0);
-    __syncthreads();  // all have read it
-    return sum;
+    if constexpr (CLUSTER > 1 || CHUNKS) {
+#pragma unroll
+        for (int sum = 0; sum < SUMS; ++sum) result.of[sum] = __shfl_sync(ALL, warp::tree<WARP>(result.of[sum]), 0);
+    }
 #endif
+    return result;
+}
+
+// One of them, whose terms are 0 of numbers and gradients that are 0.
+template <typename Term>
+__device__ inline double wide_sum_of_row(OwnOfBoth& own, const RowOfBoth& row, Term term) {
+    return wide_sums_of_row<1, true>(own, row, [&](float x, float g) { return TermsOfSums<1>{{term(x, g)}}; }).of[0];
 }
 
 template <typename Term>
@@ -238,26 +336,26 @@ __device__ inline float sum_of_row(OwnOfBoth& own, const RowOfBoth& row, Term te
     return __double2float_rn(wide_sum_of_row(own, row, term));
 }
 
+// The same where terms of 0 are not.
+template <typename Term>
+__device__ inline float sum_of_deviations(OwnOfBoth& own, const RowOfBoth& row, Term term) {
+    return __double2float_rn(
+        wide_sums_of_row<1, FINISH != STANDARD>(own, row, [&](float x, float g) { return TermsOfSums<1>{{term(x, g)}}; }).of[0]);
+}
+
 #if FINISH == LOG_SHARE
-// Makes a row's numbers their softmax, as exponentials.cu does.
-__device__ inline void share_out(OwnOfBoth& own, const RowOfBoth& row) {
-    const auto is_there = [&](int turn, int i) { return row.has(RowOfBoth::at(RowOfBoth::own_chunk(), turn), i); };
+// Makes a row's numbers their softmax, as exponentials.cu does; what is not in the row is -inf.
+__device__ inline void share_out(OwnOfBoth& own) {
     float most = reduce::lowest();
 #pragma unroll
-    for (int turn = 0; turn < TURNS; ++turn)
-#pragma unroll
-        for (int i = 0; i < TOGETHER; ++i)
-            if (is_there(turn, i)) most = reduce::larger(most, own.kept[turn].number(i));
+    for (int k = 0; k < TURNS * TOGETHER; ++k) most = reduce::larger(most, own.kept[k / TOGETHER].number(k % TOGETHER));
     most = reduce::largest_of_row<1>(most);
     reduce::Terms terms;
 #pragma unroll
-    for (int turn = 0; turn < TURNS; ++turn)
-#pragma unroll
-        for (int i = 0; i < TOGETHER; ++i) {
-            const float e = is_there(turn, i) ? reduce::exponential(minus(own.kept[turn].number(i), most)) : 0;
-            own.shares[turn * TOGETHER + i] = e;
-            terms.add(e);
-        }
+    for (int k = 0; k < TURNS * TOGETHER; ++k) {
+        own.shares[k] = reduce::exponential(minus(own.kept[k / TOGETHER].number(k % TOGETHER), most));
+        terms.add(own.shares[k]);
+    }
     reduce::WholeSum sum;
     sum.add(terms);
     const double total = reduce::total_of_row(sum);
@@ -281,11 +379,12 @@ __device__ inline float square_of(int exponent) { return __int_as_float((2 * exp
 
 template <typename Finished>
 __device__ inline void store(OwnOfBoth& own, const RowOfBoth& row, Finished finished) {
+    own.forget_numbers();
     every_chunk(own, row, [&](int chunk) {
 #pragma unroll
         for (int turn = 0; turn < TURNS; ++turn) {
             const int at = RowOfBoth::at(chunk, turn);
-            const Weights weights(row, at);
+            const Weights weights(row, turn, at);
             float x[TOGETHER];
 #pragma unroll
             for (int i = 0; i < TOGETHER; ++i)
@@ -299,34 +398,44 @@ __device__ inline void store(OwnOfBoth& own, const RowOfBoth& row, Finished fini
             words[1] = finish::rounded_pair(x[2], x[3]);
 #endif
             if constexpr (!IN_FOURS) load::write_fours(row.out, at, row.length, words);
-            else if (FULL || at < row.length) load::write_granule(row.out + at, words);
+            else if (turn < WHOLE || at < row.length) load::write_granule(row.out + at, words);
         }
     });
 }
 
 #if FINISH == UNIT || FINISH == STANDARD || FINISH == DIRECTION
-// The sum of the row's numbers where they are centred, else of their squares.
-template <typename Lifted>
-__device__ inline float first_sum(OwnOfBoth& own, const RowOfBoth& row, Lifted lifted) {
-    return sum_of_row(own, row, [&](float x, float) { return FINISH == STANDARD ? lifted(x) : times(lifted(x), lifted(x)); });
-}
+// The first sums of a row: where it is centred of the numbers and of the gradients, else of the numbers' squares.
+struct FirstSums {
+    float of_x, of_g = 0;
 
-// Stores the gradients of a row whose numbers are multiplied by `lift`; `first`: the first sum, of a row that is not.  In one text
+    template <typename Lifted>
+    __device__ FirstSums(OwnOfBoth& own, const RowOfBoth& row, Lifted lifted) {
+#if FINISH == STANDARD
+        const RowSums<2> sums = wide_sums_of_row<2, true>(own, row, [&](float x, float g) { return TermsOfSums<2>{{lifted(x), g}}; });
+        of_x = __double2float_rn(sums.of[0]);
+        of_g = __double2float_rn(sums.of[1]);
+#else
+        of_x = sum_of_row(own, row, [&](float x, float) { return times(lifted(x), lifted(x)); });
+#endif
+    }
+};
+
+// Stores the gradients of a row whose numbers are multiplied by `lift`; `first`: the first sums, of a row that is not.  In one text
 // for both, registers of rows of 1000 numbers of binary32 went to memory.
 template <bool LIFTED>
-__device__ inline void store_of_norm(OwnOfBoth& own, const RowOfBoth& row, const RowGradients& p, float first, float lift) {
+__device__ inline void store_of_norm(OwnOfBoth& own, const RowOfBoth& row, const RowGradients& p, FirstSums first, float lift) {
     [[maybe_unused]] const float count = static_cast<float>(p.length);
     const auto lifted = [&](float x) { return LIFTED ? times(x, lift) : x; };
     const auto centred = [](float x, float mean) { return FINISH == STANDARD ? minus(x, mean) : x; };
-    if (LIFTED) first = first_sum(own, row, lifted);
-    float mean_of_x = 0, mean_of_g = 0, squares = first;
+    if (LIFTED) first = FirstSums(own, row, lifted);
+    float mean_of_x = 0, mean_of_g = 0, squares = first.of_x;
 #if FINISH == STANDARD
-    mean_of_x = __fdiv_rn(first, count);
-    mean_of_g = __fdiv_rn(sum_of_row(own, row, [](float, float g) { return g; }), count);
+    mean_of_x = __fdiv_rn(first.of_x, count);
+    mean_of_g = __fdiv_rn(first.of_g, count);
 #endif
     const auto deviation = [&](float x) { return centred(lifted(x), mean_of_x); };
 #if FINISH == STANDARD
-    squares = sum_of_row(own, row, [&](float x, float) {
+    squares = sum_of_deviations(own, row, [&](float x, float) {
         const float d = deviation(x);
         return times(d, d);
     });
@@ -336,7 +445,7 @@ __device__ inline void store_of_norm(OwnOfBoth& own, const RowOfBoth& row, const
     const float eps = __double2float_rn(FINISH == DIRECTION ? eps_lifted : __dmul_rn(eps_lifted, back));
     const float root = __fsqrt_rn(FINISH == DIRECTION ? squares : plus(__fdiv_rn(squares, count), eps));
     const float factor = __fdiv_rn(1.0f, FINISH == DIRECTION && root < eps ? eps : root);
-    float along = sum_of_row(own, row, [&](float x, float g) {
+    float along = sum_of_deviations(own, row, [&](float x, float g) {
         return times(centred(g, mean_of_g), times(deviation(x), factor));
     });
     along = FINISH == DIRECTION ? times(along, root > eps ? 1.0f : 0.0f) : __fdiv_rn(along, count);
@@ -367,7 +476,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     const float total = sum_of_row(own, row, [](float y, float g) { return times(g, y); });
     store(own, row, [&](float y, float g) { return times(y, minus(g, total)); });
 #elif FINISH == LOG_SHARE
-    share_out(own, row);
+    share_out(own);
     const float total = sum_of_row(own, row, [](float, float g) { return g; });
     store(own, row, [&](float share, float g) { return minus(g, times(share, total)); });
 #elif FINISH == SLOPE
@@ -385,12 +494,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         largest = reduce::larger(largest, fabsf(x));
         return x;
     };
-    const float first = first_sum(own, row, [&](float x) { return FINISH == STANDARD ? look(x) : x; });
+    const FirstSums first(own, row, [&](float x) { return FINISH == STANDARD ? look(x) : x; });
     bool is_far = ELEMENT != BINARY16 || KEPT_WIDE;  // all numbers of binary16 are between the ends
 #if FINISH != STANDARD
     // The largest square is no more than the sum and no less than the mean, but for what is rounded.
     const float least = __fmul_rn(static_cast<float>(p.length), square_of(LOWEST)), most = __fmul_rn(0.25f, square_of(HIGHEST));
-    is_far = is_far && !(first >= least && first < most);
+    is_far = is_far && !(first.of_x >= least && first.of_x < most);
     if (is_far) sum_of_row(own, row, [&](float x, float) { return look(x); });
 #endif
     const float lift = is_far ? lift_of(__float_as_int(reduce::largest_of_row<1>(largest)), __double2float_rn(p.most_lift)) : 1;

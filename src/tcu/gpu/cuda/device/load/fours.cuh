@@ -33,19 +33,28 @@ __device__ inline void write_granule(void* to, const u32 (&words)[WORDS]) {
     else *static_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
 }
 
-// The numbers from `at` on, a multiple of four; whatever where the row has none.  Reads granules that hold numbers of the row.
+// The granules that the numbers from `at` on, a multiple of four, come from: this lane's, and, in the last lane, the next one.  Reads
+// granules that hold numbers of the row.
 template <typename Number>
-__device__ inline void read_fours(const Number* row, int at, int length, u32 (&words)[sizeof(Number)]) {
-    constexpr int WORDS = sizeof(Number);
+__device__ inline void ask_fours(const Number* row, int at, int length, u32 (&words)[sizeof(Number)], u32 (&next)[sizeof(Number)]) {
     const int beside = in_front_of(row);
     const Number* const granule = row + at - beside;
 #pragma unroll
-    for (u32& word : words) word = 0;
+    for (int i = 0; i < static_cast<int>(sizeof(Number)); ++i) words[i] = next[i] = 0;
     if (at - beside < length) read_granule(granule, words);
-    u32 next[WORDS];
-#pragma unroll
-    for (int i = 0; i < WORDS; ++i) next[i] = __shfl_down_sync(ALL, words[i], 1);
     if (threadIdx.x % WARP == WARP - 1 && beside && at - beside + 4 < length) read_granule(granule + 4, next);
+}
+
+// The numbers from those granules; whatever where the row has none.  A step of its own, as it waits for memory.
+template <typename Number>
+__device__ inline void join_fours(const Number* row, u32 (&words)[sizeof(Number)], u32 (&next)[sizeof(Number)]) {
+    constexpr int WORDS = sizeof(Number);
+    const int beside = in_front_of(row);
+#pragma unroll
+    for (int i = 0; i < WORDS; ++i) {
+        const u32 of_next_lane = __shfl_down_sync(ALL, words[i], 1);
+        if (threadIdx.x % WARP < WARP - 1) next[i] = of_next_lane;
+    }
     if constexpr (WORDS == 2) {
         if (beside & 2) words[0] = words[1], words[1] = next[0], next[0] = next[1];
         if (beside & 1) {

@@ -29,9 +29,8 @@ template <typename Also>
 __device__ inline Working largest_number(OwnNumbers& own, const RowInMemory& row, Also also) {
     Working most = lowest();
     every_step<0>(row, [&](RowIndex first) {
-        own.load(row, first, LOWEST_CODE);
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i) most = larger(most, own.number(i / PER_LOAD, i % PER_LOAD));
+        own.load(row, first);
+        most = larger(most, own.largest<OWN>(row, first));
         also(first);
     });
     return largest_of_row(most);
@@ -43,15 +42,14 @@ template <typename Also, typename Keep>
 __device__ inline double total_of_exponentials(OwnNumbers& own, const RowInMemory& row, Working most, Also also, Keep keep) {
     WholeSum sum;
     every_step<1>(row, [&](RowIndex first) {
-        if (PASSES) own.load(row, first, LOWEST_CODE);
+        if (PASSES) own.load(row, first);
         also(first);
         Terms terms;
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i) {
-            const Working d = minus(own.number(i / PER_LOAD, i % PER_LOAD), most), e = exponential(d);
-            terms.add(e);
-            keep(i, d, e);
-        }
+        add_terms(terms, row, first, [&](int i, int j) {
+            const Working d = minus(own.number(i, j), most), e = exponential(d);
+            keep(i * PER_LOAD + j, d, e);
+            return e;
+        });
         sum.add(terms);
     });
     return total_of_row(sum);

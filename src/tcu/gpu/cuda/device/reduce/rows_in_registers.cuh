@@ -8,8 +8,14 @@
 //   CLUSTER  blocks of a row, which run at the same time (sm_90); with 2 and more, WARPS are those of each
 //   LOADS    vectors of a thread at a time
 //   PARTIAL  1: rows may begin or end within a granule
-//   CODES    1: numbers are kept as they lie in memory, 16 bits each, and converted again and again
+//   WHOLE    loads of all threads of a row that hold numbers of it alone, but for what lies in front of the first one
+//   CONVERTED  1: terms become whole numbers by conversions to 64 bits; 0: by additions (Terms)
+//   CODES    1: 16-bit numbers alone are kept, and what is made of them is made again; so a thread has room for twice as many
 //   PASSES   1: several passes over a row; 0: it is kept
+//
+// An instruction for each number counts: of 16-bit numbers memory has 2.3·10^12 a second, and the multiprocessors of an H200
+// 33·10^12 instructions.  So numbers are converted from the words that hold two of them, nobody asks whether a number of a whole
+// vector is there, and of 16 bits two are compared at once.
 
 #pragma once
 
@@ -17,6 +23,7 @@
 #include "device/load/array.cuh"
 #include "device/load/cluster.cuh"
 #include "device/types/ieee.cuh"
+#include "device/warp/warp_reduce.cuh"
 
 namespace tcu::reduce {
 
@@ -58,6 +65,27 @@ __device__ inline Working larger(Working x, Working y) {
 #endif
 }
 
+#define PAIRED (__CUDA_ARCH__ >= 800 && (ELEMENT == BINARY16 || ELEMENT == BFLOAT16))
+
+#if PAIRED
+// The same of two numbers of 16 bits each.
+__device__ inline u32 larger_pair(u32 x, u32 y) {
+    u32 most;
+#if ELEMENT == BFLOAT16
+    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(most) : "r"(x), "r"(y));
+#else
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(most) : "r"(x), "r"(y));
+#endif
+    return most;
+}
+#endif
+
+// Number j of a vector.
+__device__ inline Working number_of(const Vector& v, int j) {
+    if constexpr (sizeof(Code) == 2) return real(static_cast<Code>(v.word[j / 2] >> 16 * (j % 2)));
+    else return real(v.codes[j]);
+}
+
 // The exponent of the power of two above a number that is not negative; 0 of 0.
 __device__ inline int exponent_of(double x) {
     const bool tiny = x < 0x1p-1022;
@@ -81,19 +109,36 @@ struct Terms {
         sum += __double2ll_rn(__fma_rn(__ll2double_rn(high), -0x1p40, e));
     }
 
+    __device__ void take_off(const Terms& one, int count) {
+        above -= count * one.above;
+        sum -= count * one.sum;
+    }
+
     __device__ i64 part(int i) const { return i ? above : sum; }
+#elif CONVERTED
+    i64 sum = 0;
+
+    __device__ void add(Working e) { sum += __float2ll_rn(e); }
+
+    __device__ void take_off(const Terms& one, int count) { sum -= count * one.sum; }
+
+    __device__ i64 part(int) const { return sum; }
 #else
     int high = 0, low = 0;
 
-    // Adding 1.5·2^46 rounds to a multiple of 2^23 and leaves it in the low bits; the rest is rounded likewise.  With
-    // conversions to 64 bits in place of these additions the logarithms of sums of 1024 numbers of binary32 took 11 % longer
-    // (3.27 in place of 3.63 TB/s), of bfloat16 4 %; but log-softmax of 4096 numbers of bfloat16 was 12 % faster (3.06 in place
-    // of 2.70 TB/s; H200, each measured once).
+    // Adding 1.5·2^46 rounds to a multiple of 2^23 and leaves it in the low bits; the rest is rounded likewise: 5 instructions in
+    // place of 2, but conversions have an eighth of the rate.  Converted, rows of 1024 numbers of bfloat16 reach in softmax 3.80 in
+    // place of 3.67 TB/s, in layer_norm 3.99 in place of 3.61, in rms_norm 3.87 in place of 3.97 (H200).
     __device__ void add(Working e) {
         const float above = __fadd_rn(e, 0x1.8p46f);
         const float rest = __fsub_rn(e, __fsub_rn(above, 0x1.8p46f));
         high += __float_as_int(above) - __float_as_int(0x1.8p46f);
         low += __float_as_int(__fadd_rn(rest, 0x1.8p23f)) - __float_as_int(0x1.8p23f);
+    }
+
+    __device__ void take_off(const Terms& one, int count) {
+        high -= count * one.high;
+        low -= count * one.low;
     }
 
     __device__ i64 part(int) const { return static_cast<i64>(high) * (1 << 23) + low; }
@@ -127,11 +172,22 @@ struct WholeSum {
         for (int i = 0; i < WORDS; ++i) words[i] -= count * one.words[i];
     }
 
-    __device__ void add_lanes(int lanes) {
+    // The sum over groups of LANES_OF lanes, in all of them; each has terms of up to LIMBS · 27 bits.
+    template <int LANES_OF, int LIMBS>
+    __device__ void add_lanes() {
+        if constexpr (LANES_OF == WARP && WORDS == 1) {
+            // Of limbs of 27 bits 32 have room in a word.
+            i64 left = words[0], sum = 0;
 #pragma unroll
-        for (int half = lanes / 2; half > 0; half /= 2)
+            for (int i = 0; i < LIMBS - 1; ++i, left >>= 27)
+                sum += static_cast<i64>(warp::reduce_add(static_cast<u32>(left) & 0x7ffffff)) << 27 * i;
+            words[0] = sum + (static_cast<i64>(static_cast<int>(warp::reduce_add(static_cast<u32>(left)))) << 27 * (LIMBS - 1));
+        } else {
 #pragma unroll
-            for (int i = 0; i < WORDS; ++i) words[i] += __shfl_xor_sync(ALL, words[i], half);
+            for (int half = LANES_OF / 2; half > 0; half /= 2)
+#pragma unroll
+                for (int i = 0; i < WORDS; ++i) words[i] += __shfl_xor_sync(ALL, words[i], half);
+        }
     }
 
     // A part, rounded once to binary64.
@@ -166,62 +222,95 @@ __device__ inline int thread_of_row() {
 struct RowInMemory {
     const Code* granules;  // where the one begins that holds its first number
     int beside, at;        // numbers of that granule in front of it; the thread among the row's
-    RowIndex length;
+    RowIndex length;       // 0 of a row that is not there
 
     __device__ RowInMemory(const Code* data, RowIndex length, int at)
-        : beside(PARTIAL ? static_cast<int>(reinterpret_cast<u64>(data) % 16 / sizeof(Code)) : 0), at(at), length(length) {
+        : beside(PARTIAL && length > 0 ? static_cast<int>(reinterpret_cast<u64>(data) % 16 / sizeof(Code)) : 0), at(at), length(length) {
         granules = data - beside;
     }
 
     __device__ RowIndex vectors() const { return (length + beside + PER_LOAD - 1) / PER_LOAD; }
 
-    // The place in the row where vector i begins of those from `first` on; it may be negative.
-    __device__ RowIndex offset(RowIndex first, int i) const { return (first + i * ROW_THREADS + at) * PER_LOAD - beside; }
+    // What lies in front of the thread's vector i of those from `first` on, in numbers from the thread's first vector.
+    __device__ static RowIndex behind(RowIndex first, int i) { return (first + i * ROW_THREADS) * PER_LOAD; }
 
-    // Of the vector there, the numbers from `low` to `high` - 1 are the row's.
-    __device__ int low(RowIndex offset) const { return PARTIAL && offset < 0 ? static_cast<int>(-offset) : 0; }
-    __device__ int high(RowIndex offset) const { return static_cast<int>(min(max(length - offset, RowIndex(0)), RowIndex(PER_LOAD))); }
+    // The place in the row where that vector begins; it may be negative.
+    __device__ RowIndex offset(RowIndex first, int i) const { return behind(first, i) + at * PER_LOAD - beside; }
+
+    // Whether vector i, which begins there, has numbers of the row.
+    __device__ bool has(int i, RowIndex offset) const { return i < WHOLE ? length > 0 : offset < length; }
+
+    // Whether it has no others.
+    __device__ bool is_whole(int i, RowIndex offset) const {
+        if (!PARTIAL || (i > 0 && i < WHOLE)) return true;
+        return offset >= 0 && (i < WHOLE || offset + PER_LOAD <= length);
+    }
+
+    // Whether the number there is the row's.
+    __device__ bool has_number(RowIndex place) const { return !PARTIAL || (place >= 0 && place < length); }
 };
 
-__device__ inline bool is_between(int j, int low, int high) { return PARTIAL ? j >= low && j < high : high > 0; }
+// Does something with each of the thread's vectors from `first` on that have numbers of the row, and of its place there.
+template <typename Action>
+__device__ inline void every_vector(const RowInMemory& row, RowIndex first, Action action) {
+#pragma unroll
+    for (int i = 0; i < LOADS; ++i) {
+        const RowIndex offset = row.offset(first, i);
+        if (row.has(i, offset)) action(i, offset);
+    }
+}
 
-// The numbers of a thread: with CODES as they lie in memory, else converted.
+enum Sign { OWN, TURNED, NONE };
+
+// The numbers of a thread, as they lie in memory.
 struct OwnNumbers {
-#if CODES
     Vector v[LOADS];
 
-    __device__ Working number(int i, int j) const { return real(v[i].codes[j]); }
-#else
-    Working x[COUNT];
+    __device__ Working number(int i, int j) const { return number_of(v[i], j); }
 
-    __device__ Working number(int i, int j) const { return x[i * PER_LOAD + j]; }
-#endif
-
-    // From vector `first` of the row on; what is not in the row is `absent`.
-    __device__ void load(const RowInMemory& row, RowIndex first, Code absent) {
-#if !CODES
-        Vector v[LOADS];
-#endif
+    // From vector `first` of the row on; what a vector has beside the row becomes a number of the row that it has, too.
+    __device__ void load(const RowInMemory& row, RowIndex first) {
+        const Code* const own = row.granules + row.at * PER_LOAD;
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
-            const RowIndex offset = row.offset(first, i);
             v[i].words = make_uint4(0, 0, 0, 0);
-            if (offset < row.length) v[i].words = load::read_once(row.granules + offset + row.beside);
+            if (row.has(i, row.offset(first, i))) v[i].words = load::read_once(own + row.behind(first, i));
         }
+        if (!PARTIAL) return;
+        every_vector(row, first, [&](int i, RowIndex offset) {
+            if (row.is_whole(i, offset)) return;
+            Code code = 0;
 #pragma unroll
-        for (int i = 0; i < LOADS; ++i) {
-            const RowIndex offset = row.offset(first, i);
-            const int low = row.low(offset), high = row.high(offset);
+            for (int j = 0; j < PER_LOAD; ++j)
+                if (row.has_number(offset + j)) code = v[i].codes[j];
+#pragma unroll
+            for (int j = 0; j < PER_LOAD; ++j)
+                if (!row.has_number(offset + j)) v[i].codes[j] = code;
+        });
+    }
+
+    // The largest number, with its own sign, with that turned, or without; NaN where there is one.
+    template <Sign SIGN>
+    __device__ Working largest(const RowInMemory& row, RowIndex first) const {
+#if PAIRED
+        u32 most = LOWEST_CODE * 0x10001u;
+        every_vector(row, first, [&](int i, RowIndex) {
+#pragma unroll
+            for (u32 word : v[i].word)
+                most = larger_pair(most, SIGN == TURNED ? word ^ 0x80008000 : SIGN == NONE ? word & 0x7fff7fff : word);
+        });
+        return larger(real(static_cast<Code>(most)), real(static_cast<Code>(most >> 16)));
+#else
+        Working most = lowest();
+        every_vector(row, first, [&](int i, RowIndex) {
 #pragma unroll
             for (int j = 0; j < PER_LOAD; ++j) {
-                const Code code = is_between(j, low, high) ? v[i].codes[j] : absent;
-#if CODES
-                v[i].codes[j] = code;
-#else
-                x[i * PER_LOAD + j] = real(code);
-#endif
+                const Working x = number(i, j);
+                most = larger(most, SIGN == TURNED ? -x : SIGN == NONE ? fabs(x) : x);
             }
-        }
+        });
+        return most;
+#endif
     }
 };
 
@@ -264,48 +353,44 @@ __device__ inline void every_step(const RowInMemory& row, Action action) {
 #endif
 }
 
-// Does something with every number of the row that is this thread's.
-template <typename Action>
-__device__ inline void each(const OwnNumbers& own, const RowInMemory& row, RowIndex first, Action action) {
+// Adds a term of each of the thread's numbers that are the row's: term(i, j) of number j of vector i.
+template <typename Term>
+__device__ inline void add_terms(Terms& terms, const RowInMemory& row, RowIndex first, Term term) {
+    every_vector(row, first, [&](int i, RowIndex offset) {
 #pragma unroll
-    for (int i = 0; i < LOADS; ++i) {
-        const RowIndex offset = row.offset(first, i);
-        const int low = row.low(offset), high = row.high(offset);
-#pragma unroll
-        for (int j = 0; j < PER_LOAD; ++j)
-            if (is_between(j, low, high)) action(own.number(i, j));
-    }
+        for (int j = 0; j < PER_LOAD; ++j) terms.add(term(i, j));
+        if (row.is_whole(i, offset)) return;
+        // All that is beside the row is the same number.
+        const int low = static_cast<int>(max(-offset, RowIndex(0))), high = static_cast<int>(min(row.length - offset, RowIndex(PER_LOAD)));
+        Terms beside;
+        beside.add(low ? term(i, 0) : term(i, PER_LOAD - 1));
+        terms.take_off(beside, PER_LOAD - high + low);
+    });
 }
 
-// Stores what `finished` makes of the numbers of a vector, each with its number there, in whole vectors where they lie so;
-// `ahead` hears before where in the row a vector begins.
+// Stores what `finished` makes of number j of vector i, in whole vectors where they lie so; `ahead` hears before where in the row a
+// vector begins.
 template <typename Ahead, typename Finished>
-__device__ inline void store_at_places(
-    const OwnNumbers& own, const RowInMemory& row, ResultNumber* out, RowIndex first, Ahead ahead, Finished finished) {
-    const RowIndex length = row.length;
+__device__ inline void store_at_places(const RowInMemory& row, ResultNumber* out, RowIndex first, Ahead ahead, Finished finished) {
+    constexpr int BYTES = sizeof(ResultVector) < 16 ? sizeof(ResultVector) : 16;  // of a store
+    ResultNumber* const own = out + (row.at * PER_LOAD - row.beside);
+    const bool lie_so = reinterpret_cast<u64>(own) % BYTES == 0;
 #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
         const RowIndex offset = row.offset(first, i);
-        if (offset >= length) continue;
+        if (!row.has(i, offset)) continue;
         ahead(offset);
         ResultVector r;
-#if RESULT == BINARY16 || RESULT == BFLOAT16
-#if WIDE
+#if (RESULT == BINARY16 || RESULT == BFLOAT16) && !WIDE
 #pragma unroll
-        for (int j = 0; j < PER_LOAD; ++j) r.codes[j] = rounded_code(finished(own.number(i, j), j));
+        for (int j = 0; j < PER_LOAD; j += 2) r.words[j / 2] = finish::rounded_pair(finished(i, j), finished(i, j + 1));
 #else
 #pragma unroll
-        for (int j = 0; j < PER_LOAD; j += 2)
-            r.words[j / 2] = finish::rounded_pair(finished(own.number(i, j), j), finished(own.number(i, j + 1), j + 1));
+        for (int j = 0; j < PER_LOAD; ++j) r.codes[j] = rounded_code(finished(i, j));
 #endif
-#else
-#pragma unroll
-        for (int j = 0; j < PER_LOAD; ++j) r.codes[j] = rounded_code(finished(own.number(i, j), j));
-#endif
-        constexpr int BYTES = sizeof(ResultVector) < 16 ? sizeof(ResultVector) : 16;  // of a store
-        const bool is_whole = !PARTIAL || (offset >= 0 && offset + PER_LOAD <= length);
-        if (is_whole && reinterpret_cast<u64>(out + offset) % BYTES == 0) {
-            u32* const to = reinterpret_cast<u32*>(out + offset);
+        ResultNumber* const place = own + row.behind(first, i);
+        if (row.is_whole(i, offset) && lie_so) {
+            u32* const to = reinterpret_cast<u32*>(place);
 #pragma unroll
             for (int word = 0; word < static_cast<int>(sizeof(ResultVector) / 4); word += BYTES / 4) {
                 if constexpr (BYTES == 16)
@@ -318,15 +403,14 @@ __device__ inline void store_at_places(
         } else {
 #pragma unroll
             for (int j = 0; j < PER_LOAD; ++j)
-                if (offset + j >= 0 && offset + j < length) out[offset + j] = r.codes[j];
+                if (row.has_number(offset + j)) place[j] = r.codes[j];
         }
     }
 }
 
-// The same of numbers that become results wherever they are.
 template <typename Finished>
-__device__ inline void store(const OwnNumbers& own, const RowInMemory& row, ResultNumber* out, RowIndex first, Finished finished) {
-    store_at_places(own, row, out, first, [](RowIndex) {}, [&](Working x, int) { return finished(x); });
+__device__ inline void store(const RowInMemory& row, ResultNumber* out, RowIndex first, Finished finished) {
+    store_at_places(row, out, first, [](RowIndex) {}, finished);
 }
 
 // Called first, by all threads.
@@ -351,18 +435,30 @@ __device__ inline void hear_blocks(u64 told, Word word) {
 }
 #endif
 
+// The largest number of groups of LANES_OF lanes, in all of them; NaN where there is one.
+template <int LANES_OF>
+__device__ inline Working largest_of_lanes(Working most) {
+    if constexpr (LANES_OF == WARP && !WIDE) {
+        // Codes in the order of numbers, NaN above all.
+        const auto ordered = [](int code) { return code ^ (code >> 31 & 0x7fffffff); };
+        const int code = most != most ? 0x7fffffff : __float_as_int(static_cast<float>(most));
+        return __int_as_float(ordered(warp::reduce_max(ordered(code))));
+    } else {
+#pragma unroll
+        for (int half = LANES_OF / 2; half > 0; half /= 2) most = larger(most, __shfl_xor_sync(ALL, most, half));
+        return most;
+    }
+}
+
 // The largest number of a row's threads, in all of them.  WHICH: calls of a kernel have memory of their own.
 template <int WHICH = 0>
 __device__ inline Working largest_of_row(Working most) {
-#pragma unroll
-    for (int half = (WARPS > 1 ? WARP : LANES) / 2; half > 0; half /= 2) most = larger(most, __shfl_xor_sync(ALL, most, half));
+    most = largest_of_lanes<(WARPS > 1 ? WARP : LANES)>(most);
 #if WARPS > 1
     __shared__ Working of_warps[WARPS];
     if (threadIdx.x % WARP == 0) of_warps[threadIdx.x / WARP] = most;
     __syncthreads();
-    most = of_warps[threadIdx.x % WARP % WARPS];
-#pragma unroll
-    for (int half = WARP / 2; half > 0; half /= 2) most = larger(most, __shfl_xor_sync(ALL, most, half));
+    most = largest_of_lanes<WARP>(of_warps[threadIdx.x % WARP % WARPS]);
 #endif
 #if CLUSTER > 1
     const double of_this = most;  // a NaN stays one
@@ -376,17 +472,18 @@ __device__ inline Working largest_of_row(Working most) {
 // The sum of a row's threads, in all of them.  WHICH: as above.
 template <int WHICH = 0>
 __device__ inline WholeSum whole_sum_of_row(WholeSum sum) {
-    sum.add_lanes(WARPS > 1 ? WARP : LANES);
+    sum.add_lanes<(WARPS > 1 ? WARP : LANES), 2>();
 #if WARPS > 1
     __shared__ i64 of_warps[WARPS * WORDS];
-    if (threadIdx.x % WARP == 0) {
+    const int lane = threadIdx.x % WARP;
+    if (lane == 0) {
 #pragma unroll
         for (int i = 0; i < WORDS; ++i) of_warps[threadIdx.x / WARP * WORDS + i] = sum.words[i];
     }
     __syncthreads();
-    sum = WholeSum();
 #pragma unroll
-    for (int i = 0; i < WARPS * WORDS; ++i) sum.words[i % WORDS] += of_warps[i];
+    for (int i = 0; i < WORDS; ++i) sum.words[i] = lane < WARPS ? of_warps[lane * WORDS + i] : 0;
+    sum.add_lanes<WARP, 3>();
 #endif
 #if CLUSTER > 1
     const WholeSum of_this = sum;
