@@ -1965,16 +1965,20 @@ def test_variances_of_segments(host: HostGpu, dtype: str) -> None:
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("second[i] = __fma_rn(d, d, second[i]);", "second[i] = __fma_rn(d, d, first[i]);"),
+        ("__fma_rn(d, d, second[i]);", "__fma_rn(d, d, first[i]);"),
+        ("IS_FIRST ? __dmul_rn(d, d)", "IS_FIRST ? d"),
         ("if (i < static_cast<int>(count)) add_number", "add_number"),
         ("const double d = is_there ?", "const double d = true ?"),
         ("length ? to_binary64(*data) : 0;", "length ? to_binary64(data[length - 1]) : 0;"),
-        ("const double all = warp::sum_of_tiles<WIDTH, 1>(first);", "const double all = first[0];"),
+        ("ARE_APART ? other : sums[i", "ARE_APART ? sums[0] : sums[i"),
+        ("if (is_finite(x) &&", "if (true &&"),
+        ("code << 29", "0"),
         ("min(own.length - at, size)", "size"),
     ],
 )
 def test_an_error_in_variances_is_seen(host: HostGpu, right: str, wrong: str) -> None:
     x = (np.random.default_rng(8).standard_normal(9000) + 3).astype(np.float32)
+    x[600] = np.inf
     offsets = np.array([0, 7, 100, 500, 9000])
     rows = x[:900].reshape(9, 100), x[:90].reshape(9, 10)
     wanted = np.concatenate([
@@ -2065,9 +2069,9 @@ def test_norms_of_segments(host: HostGpu, dtype: str) -> None:
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("TERM == PRODUCT ? number_of(y, i) : number", "number"),
+        ("TERM == PRODUCT ? number(y) : own", "own"),
         ("static_cast<const Code*>(p.other) + begin", "static_cast<const Code*>(p.other)"),
-        ("y[i] = load::ask(other, length, at);", "y[i] = load::ask(data, length, at);"),
+        ("y[i] = asked(other, length, at);", "y[i] = asked(data, length, at);"),
         ("own.other + at, min", "own.other, min"),
     ],
 )

@@ -17,8 +17,10 @@ _ENOUGH = 4096
 """Groups from which on a warp for each keeps a GPU busy."""
 _SHORT = 2
 """Loads of a lane up to which a warp has a group to itself, however few there are."""
-_MOST_TILES, _TURNS = 8, 4
-"""Warps of the plan that a warp takes on; and groups of a few lanes, one after another, all of which it loads at once."""
+_MOST_TILES = 8
+"""Warps of the plan that a warp takes on."""
+_TURNS, _TURNS_OF_TILES = 4, {1: 4, 2: 2, 3: 2, 4: 2}
+"""Groups that a warp has one after another, all of which it loads at once: of a few lanes, and of rows of so many tiles."""
 _LONGER = 2
 """A segment that shares a warp with others may be so many times as long as they are on average."""
 _BLOCKS = 8
@@ -76,11 +78,14 @@ def moments_recipe(
     if term == "product":
         assert not ragged, "a launch takes one address besides x"
         takes["other"] = OTHER
+    longer = ragged or plan.n > tiles * per_warp
+    turns = _TURNS if lanes < _WARP else 1 if longer else _TURNS_OF_TILES.get(tiles, 1)
     most_resident = (_RESIDENT if ragged or term != "moments" else _RESIDENT_OF_ROWS)[per_load]
     macros = {
         "ELEMENT": ELEMENTS[plan.input], "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "PLAN_WARPS": warps,
-        "TERM": term.upper(),
+        "TERM": term.upper(), "RAGGED": int(ragged),
     }  # fmt: skip
+    is_whole = aligned and plan.n % per_load == 0
 
     def problem() -> Struct:
         return Moments(
@@ -88,10 +93,11 @@ def moments_recipe(
         )
 
     if alone:
-        together = _WARPS_ALONE * (_WARP // lanes * _TURNS if lanes < _WARP else 1)
+        together = _WARPS_ALONE * (_WARP // lanes) * turns
         threads = _WARPS_ALONE * _WARP
         resident = most_resident * 256 // threads
-        own = {"ALONE": 1, "LANES": lanes, "TILES": tiles, "RESIDENT": resident}
+        own = {"ALONE": 1, "LANES": lanes, "TILES": tiles, "TURNS": turns, "LONGER": int(longer), "RESIDENT": resident}
+        own["WHOLE"] = is_whole * (2 if plan.n == lanes * tiles * per_load else 1)
         kernels.append(KernelChoice(
             "moments", {**macros, **own}, max(-(-groups // together), 1), threads, problem(), takes,
         ))  # fmt: skip
@@ -105,7 +111,7 @@ def moments_recipe(
             takes = takes | {"slots": SPACE}
         resident = max(1, min(16, most_resident * 8 // warps))
         kernels.append(KernelChoice(
-            "moments", {**macros, "ALONE": 0, "RESIDENT": resident}, max(groups, 1), plan.block, problem(), takes,
+            "moments", {**macros, "ALONE": 0, "WHOLE": int(is_whole), "RESIDENT": resident}, max(groups, 1), plan.block, problem(), takes,
             more=parts,
         ))  # fmt: skip
     return Recipe(tuple(kernels), space=space)

@@ -6,14 +6,19 @@
 // chunks, and the last of them waits for the others' totals.  The plan's lanes, warps and loads that a short group
 // lacks would be zeros, which change no sum.
 //
-// The floor is reading each number once.  A number costs a conversion, a subtraction, an addition and a fused
-// multiply-add in binary64.
+// The floor is reading each number once.  A number costs two fused multiply-adds and an addition in binary64, and two or three
+// instructions that put its bits where binary64 has them: conversions have an eighth of the additions' rate.  A short group costs
+// as much as 250 numbers if it is added up alone, most of it shuffles and two divisions; so several are added up and finished at once.
 //
 // Compiled with ELEMENT and LAYOUT (load/array.cuh; ALIGNED: every group begins at a multiple of 16 bytes), and
 //   PLAN_WARPS  of a block of the plan
 //   ALONE       1: warps for groups of up to `most` numbers; 0: blocks of PLAN_WARPS warps for each longer one
 //   LANES       with ALONE: of a group, a power of two
 //   TILES       with ALONE: warps of the plan that a group reaches, up to 8; 1 where LANES are fewer than 32
+//   TURNS       with ALONE: groups of a warp, or of LANES lanes, one after another
+//   LONGER      with ALONE: 1: groups may have numbers beyond their tiles, which follow by turns
+//   RAGGED      1: groups are segments; 0: rows
+//   WHOLE       1: every vector of a row has no numbers beside it; 2: and each lane has one in every tile
 //   TERM        MOMENTS; PRODUCT or SQUARE: only the second sum, of x · y or of x · x
 //   RESIDENT    blocks per multiprocessor that the registers must allow
 
@@ -44,6 +49,33 @@ __device__ inline double number_of(const Vector& v, int i) {
     else return to_binary64(v.codes[i]);
 }
 
+// The bits of a finite number's exponent and fraction, where binary64 has those bits, are the number over this.
+constexpr double SHRUNK_BY = ELEMENT == BINARY16 ? 0x1p1008 : 0x1p896;
+
+__device__ inline double shrunk_number(const Vector& v, int i) {
+    if constexpr (sizeof(Code) == 8) return number_of(v, i);
+    if constexpr (sizeof(Code) == 4) {
+        const u32 code = v.word[i];
+        return __hiloint2double((static_cast<int>(code) >> 3) & 0x8fffffff, code << 29);
+    }
+    constexpr int RIGHT = ELEMENT == BINARY16 ? 6 : 3;
+    constexpr u32 KEPT = ELEMENT == BINARY16 ? 0x81fffc00 : 0x8fffe000;
+    const u32 code = i % 2 ? v.word[i / 2] : v.word[i / 2] << 16;
+    return __hiloint2double((static_cast<int>(code) >> RIGHT) & KEPT, 0);
+}
+
+// Whether all of a vector's numbers are finite.
+__device__ inline bool is_finite(const Vector& v) {
+    if constexpr (sizeof(Code) == 8) return false;
+    // What is added to the exponents of inf and NaN reaches the sign's bit.
+    constexpr u32 SIGNS = sizeof(Code) == 4 ? 0x80000000 : 0x80008000;
+    constexpr u32 ONE = ELEMENT == BINARY32 ? 0x00800000 : ELEMENT == BFLOAT16 ? 0x00800080 : 0x04000400;
+    u32 reached = 0;
+#pragma unroll
+    for (u32 word : v.word) reached |= (word & ~SIGNS) + ONE;
+    return !(reached & SIGNS);
+}
+
 struct TwoSums {
     double first, second;
 };
@@ -52,30 +84,47 @@ struct TwoSums {
 struct MomentSums {
     double first[PER_LOAD] = {}, second[PER_LOAD] = {};
 
-    __device__ void add_number(int i, const Vector& x, const Vector& y, double pivot, bool is_there = true) {
-        const double number = number_of(x, i);
+    // IS_FIRST: of its sums, which are 0.
+    template <bool IS_FIRST, bool IS_SHRUNK>
+    __device__ void add_number(int i, const Vector& x, const Vector& y, double pivot, bool is_there) {
 #if TERM == MOMENTS
-        const double d = is_there ? __dsub_rn(number, pivot) : 0;
-        first[i] = __dadd_rn(first[i], d);
-        second[i] = __fma_rn(d, d, second[i]);
+        const double difference =
+            IS_SHRUNK ? __fma_rn(shrunk_number(x, i), SHRUNK_BY, -pivot) : __dsub_rn(number_of(x, i), pivot);
+        const double d = is_there ? difference : 0;
+        first[i] = IS_FIRST ? d : __dadd_rn(first[i], d);
+        second[i] = IS_FIRST ? __dmul_rn(d, d) : __fma_rn(d, d, second[i]);
 #else
-        second[i] = __fma_rn(number, TERM == PRODUCT ? number_of(y, i) : number, second[i]);
+        const auto number = [i](const Vector& v) {
+            return IS_SHRUNK ? __dmul_rn(shrunk_number(v, i), SHRUNK_BY) : number_of(v, i);
+        };
+        const double own = number(x);
+        second[i] = __fma_rn(own, TERM == PRODUCT ? number(y) : own, IS_FIRST ? 0 : second[i]);
 #endif
     }
 
-    // The numbers of a vector, of which the first `count` belong to the group; the others are +0, and change no sum.
-    __device__ void add(const Vector& x, const Vector& y, double pivot, i64 count) {
-        if (TERM != MOMENTS || (!ARE_SHORT && count >= PER_LOAD)) {  // nobody asks for each number whether it is there
+    template <bool IS_FIRST, bool IS_SHRUNK>
+    __device__ void add_numbers(const Vector& x, const Vector& y, double pivot, i64 count) {
+        if (WHOLE || TERM != MOMENTS || (!ARE_SHORT && count >= PER_LOAD)) {  // nobody asks for each number whether it is there
 #pragma unroll
-            for (int i = 0; i < PER_LOAD; ++i) add_number(i, x, y, pivot);
+            for (int i = 0; i < PER_LOAD; ++i) add_number<IS_FIRST, IS_SHRUNK>(i, x, y, pivot, true);
         } else if (ARE_SHORT) {
 #pragma unroll
-            for (int i = 0; i < PER_LOAD; ++i) add_number(i, x, y, pivot, i < count);
-        } else if (count > 0) {
+            for (int i = 0; i < PER_LOAD; ++i) add_number<IS_FIRST, IS_SHRUNK>(i, x, y, pivot, i < count);
+        } else {
 #pragma unroll
             for (int i = 0; i < PER_LOAD - 1; ++i)
-                if (i < static_cast<int>(count)) add_number(i, x, y, pivot);
+                if (i < static_cast<int>(count)) add_number<IS_FIRST, IS_SHRUNK>(i, x, y, pivot, true);
         }
+    }
+
+    // The numbers of a vector, of which the first `count` belong to the group; the others are +0, and change no sum.
+    template <bool IS_FIRST>
+    __device__ void add(const Vector& x, const Vector& y, double pivot, i64 count) {
+        if (WHOLE < 2 && count <= 0) return;
+        if (is_finite(x) && (TERM != PRODUCT || is_finite(y)))
+            add_numbers<IS_FIRST, true>(x, y, pivot, count);
+        else
+            add_numbers<IS_FIRST, false>(x, y, pivot, count);
     }
 
     // The lane's two sums, in first[0] and second[0].
@@ -95,17 +144,30 @@ template <int COUNT>
 struct AskedOfBoth {
     load::Granules x[COUNT], y[TERM == PRODUCT ? COUNT : 1];
 
-    __device__ void ask(int i, const Code* data, const Code* other, i64 length, i64 at) {
-        x[i] = load::ask(data, length, at);
-        if constexpr (TERM == PRODUCT) y[i] = load::ask(other, length, at);
+    __device__ static load::Granules asked(const Code* data, i64 length, i64 at) {
+        if constexpr (WHOLE < 2) return load::ask(data, length, at);
+        return {load::read_once(data + at), {}};
     }
 
+    __device__ static Vector assembled(const load::Granules& granules, const Code* data, i64 length, i64 at) {
+        if constexpr (WHOLE == 0) return load::assemble(granules, data, length, at);
+        Vector v;
+        v.words = granules.first;
+        return v;
+    }
+
+    __device__ void ask(int i, const Code* data, const Code* other, i64 length, i64 at) {
+        x[i] = asked(data, length, at);
+        if constexpr (TERM == PRODUCT) y[i] = asked(other, length, at);
+    }
+
+    template <bool IS_FIRST = false>
     __device__ void add_to(MomentSums& sums, int i, const Code* data, const Code* other, i64 length, i64 at, double pivot) {
-        const Vector mine = load::assemble(x[i], data, length, at);
+        const Vector mine = assembled(x[i], data, length, at);
         if constexpr (TERM == PRODUCT)
-            sums.add(mine, load::assemble(y[i], other, length, at), pivot, length - at);
+            sums.add<IS_FIRST>(mine, assembled(y[i], other, length, at), pivot, length - at);
         else
-            sums.add(mine, mine, pivot, length - at);
+            sums.add<IS_FIRST>(mine, mine, pivot, length - at);
     }
 };
 
@@ -146,10 +208,13 @@ struct MomentGroup {
     bool is_wrong = false;  // its offsets are: it ends before it begins, or elsewhere than in x
 
     __device__ MomentGroup(const Moments& p, i64 group) {
-        if (group >= p.groups) return;
+        if (group >= p.groups) {
+            if (WHOLE < 2) return;
+            group = p.groups - 1;  // any row will do: each lane reads one
+        }
         begin = group * p.stride;
         length = p.length;
-        if (p.offsets) {
+        if constexpr (RAGGED) {
             begin = p.offsets[group];
             length = p.offsets[group + 1] - begin;
             is_wrong = begin < 0 || length < 0 || length > p.length - begin;
@@ -163,47 +228,72 @@ struct MomentGroup {
 };
 
 #if ALONE
-constexpr int GROUPS = WARP / LANES;                // of a warp at a time
-constexpr int TURNS = LANES < WARP ? TOGETHER : 1;  // of a warp, one group for each of its lanes' loads
+constexpr int GROUPS = WARP / LANES;  // of a warp at a time
+constexpr int SUMS = TERM == MOMENTS ? 2 : 1;
+constexpr int WIDTH = warp::power_of_two(TILES);
+constexpr int OF_GROUPS = TURNS * SUMS;  // sums of the groups of LANES lanes
+constexpr int NUMBERS = WIDTH * OF_GROUPS;
+constexpr int KEPT = NUMBERS > LANES ? NUMBERS / LANES : 1;      // sums that a lane has in the end
+constexpr int APART = NUMBERS > LANES ? 1 : LANES / NUMBERS;     // lanes from one sum to the next
+static_assert(TILES == 1 || (LANES == WARP && NUMBERS <= WARP), "tiles have whole warps");
 
-// Stores what the lanes of a group have added up, unless it is too long for a warp.
-__device__ inline void store_alone(const Moments& p, i64 group, const MomentGroup& own, const TwoSums& sums) {
-    if (threadIdx.x % LANES == 0 && group < p.groups && (own.length <= p.most || own.is_wrong))
-        store(p, group, own.length, own.is_wrong, sums);
+__device__ inline void store_group(const Moments& p, i64 group, double first, double second) {
+    const MomentGroup own(p, group);
+    if (group < p.groups && (own.length <= p.most || own.is_wrong)) store(p, group, own.length, own.is_wrong, {first, second});
+}
+
+// Adds up the sums that each lane has for its groups, and stores what they come to, unless a group is too long for a warp: in the
+// index of `sums` the tile stands above the group, and that above the kind of sum.
+__device__ inline void store_alone(const Moments& p, i64 first_group, double (&sums)[NUMBERS]) {
+    warp::multi_reduce<NUMBERS, LANES / 2, 1>(sums);
+#pragma unroll
+    for (int half = WARP / 2; half > WARP / 2 / WIDTH; half /= 2) sums[0] += __shfl_xor_sync(ALL, sums[0], half);
+    constexpr bool ARE_APART = KEPT < SUMS;  // the two sums of a group
+    double other = 0;
+    if constexpr (ARE_APART) other = __shfl_xor_sync(ALL, sums[0], APART);
+    const int lane = threadIdx.x % LANES;
+    if (lane >= OF_GROUPS * APART || lane % (ARE_APART ? SUMS * APART : APART)) return;
+    const int place = lane / APART * KEPT;
+#pragma unroll
+    for (int i = 0; i < KEPT; i += SUMS)
+        store_group(p, first_group + (place + i) / SUMS * GROUPS, sums[i], ARE_APART ? other : sums[i + (SUMS - 1) % KEPT]);
 }
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) moments(const __grid_constant__ Moments p) {
     const int lane = threadIdx.x % LANES;
     const i64 first_group = (static_cast<i64>(blockIdx.x) * WARPS + threadIdx.x / WARP) * TURNS * GROUPS + threadIdx.x % WARP / LANES;
-#if LANES < 32
-    AskedOfBoth<TURNS> asked;
+    double sums[NUMBERS] = {};
+    const auto put = [&](int tile, int turn, MomentSums& of_lane) {
+        of_lane.fold();
+        double* const to = sums + (tile * TURNS + turn) * SUMS;
+        to[0] = of_lane.first[0];
+        to[SUMS - 1] = of_lane.second[0];
+    };
+#if TURNS > 1
+    AskedOfBoth<TURNS * TILES> asked;
     double pivots[TURNS];
 #pragma unroll
-    for (int i = 0; i < TURNS; ++i) {
-        const MomentGroup own(p, first_group + i * GROUPS);
-        pivots[i] = own.pivot();
-        asked.ask(i, own.data, own.other, own.length, lane * PER_LOAD);
+    for (int turn = 0; turn < TURNS; ++turn) {
+        const MomentGroup own(p, first_group + turn * GROUPS);
+        pivots[turn] = own.pivot();
+#pragma unroll
+        for (int tile = 0; tile < TILES; ++tile)
+            asked.ask(turn * TILES + tile, own.data, own.other, own.length, (tile * WARP + lane) * PER_LOAD);
     }
 #pragma unroll
-    for (int i = 0; i < TURNS; ++i) {
-        const i64 group = first_group + i * GROUPS;
-        const MomentGroup own(p, group);
-        MomentSums sums;
-        asked.add_to(sums, i, own.data, own.other, own.length, lane * PER_LOAD, pivots[i]);
-        sums.fold();
+    for (int turn = 0; turn < TURNS; ++turn) {
+        const MomentGroup own(p, first_group + turn * GROUPS);
 #pragma unroll
-        for (int half = LANES / 2; half > 0; half /= 2) {
-            sums.first[0] += __shfl_xor_sync(ALL, sums.first[0], half);
-            sums.second[0] += __shfl_xor_sync(ALL, sums.second[0], half);
+        for (int tile = 0; tile < TILES; ++tile) {
+            MomentSums of_lane;
+            asked.template add_to<true>(of_lane, turn * TILES + tile, own.data, own.other, own.length, (tile * WARP + lane) * PER_LOAD, pivots[turn]);
+            put(tile, turn, of_lane);
         }
-        store_alone(p, group, own, {sums.first[0], sums.second[0]});
     }
 #else
     const MomentGroup own(p, first_group);
     const i64 length = own.length <= p.most ? own.length : 0;
     const double pivot = length ? own.pivot() : 0;
-    constexpr int WIDTH = warp::power_of_two(TILES);
-    double first[WIDTH] = {}, second[WIDTH] = {};
 #pragma unroll
     for (int some = 0; some < TILES; some += TOGETHER) {
         AskedOfBoth<TOGETHER> asked;
@@ -214,17 +304,14 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) moments(const
         for (int i = 0; i < TOGETHER; ++i) {
             if (some + i >= TILES) continue;
             const i64 at = ((some + i) * WARP + lane) * i64(PER_LOAD);
-            MomentSums sums;
-            asked.add_to(sums, i, own.data, own.other, length, at, pivot);
-            if (length > TURN) add_turns(sums, own.data, own.other, length, pivot, at + TURN);
-            sums.fold();
-            first[some + i] = sums.first[0];
-            second[some + i] = sums.second[0];
+            MomentSums of_lane;
+            asked.template add_to<true>(of_lane, i, own.data, own.other, length, at, pivot);
+            if (LONGER && length > TURN) add_turns(of_lane, own.data, own.other, length, pivot, at + TURN);
+            put(some + i, 0, of_lane);
         }
     }
-    const double all = warp::sum_of_tiles<WIDTH, 1>(first);
-    store_alone(p, first_group, own, {all, warp::sum_of_tiles<WIDTH, 1>(second)});
 #endif
+    store_alone(p, first_group, sums);
 }
 #else
 extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) moments(const __grid_constant__ Moments p) {
@@ -239,7 +326,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) moments(const
     const bool alone = chunks <= 1 && gridDim.y == 1;
     // The slots of a segment begin where those of all before it have ended at the latest.
     constexpr i64 LEAST = ragged::LEAST_LOADS * TURN;
-    u64* const slots = p.slots + 2 * (p.offsets ? own.begin / LEAST + group : group * chunks);
+    u64* const slots = p.slots + 2 * (RAGGED ? own.begin / LEAST + group : group * chunks);
 #pragma unroll 1
     for (i64 chunk = blockIdx.y; chunk < chunks; chunk += gridDim.y) {
         const i64 at = chunk * size;
