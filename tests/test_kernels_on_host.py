@@ -1967,11 +1967,11 @@ def test_variances_of_segments(host: HostGpu, dtype: str) -> None:
     [
         ("__fma_rn(d, d, second[i]);", "__fma_rn(d, d, first[i]);"),
         ("IS_FIRST ? __dmul_rn(d, d)", "IS_FIRST ? d"),
-        ("if (i < static_cast<int>(count)) add_number", "add_number"),
+        ("pivot, !IS_MASKED || i < count)", "pivot, true)"),
         ("const double d = is_there ?", "const double d = true ?"),
         ("length ? to_binary64(*data) : 0;", "length ? to_binary64(data[length - 1]) : 0;"),
         ("ARE_APART ? other : sums[i", "ARE_APART ? sums[0] : sums[i"),
-        ("if (is_finite(x) &&", "if (true &&"),
+        ("are_finite = is_finite(x) &&", "are_finite = true ||"),
         ("code << 29", "0"),
         ("min(own.length - at, size)", "size"),
     ],

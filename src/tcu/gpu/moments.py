@@ -19,16 +19,20 @@ _SHORT = 2
 """Loads of a lane up to which a warp has a group to itself, however few there are."""
 _MOST_TILES = 8
 """Warps of the plan that a warp takes on."""
-_TURNS, _TURNS_OF_TILES = 4, {1: 4, 2: 2, 3: 2, 4: 2}
-"""Groups that a warp has one after another, all of which it loads at once: of a few lanes, and of rows of so many tiles."""
+_TURNS = 4
+"""Groups of a few lanes that a warp has one after another, all of which it loads at once."""
+_TURNS_OF_TILES = {True: {1: 8, 2: 4, 3: 2, 4: 2}, False: {1: 4, 2: 2, 3: 2, 4: 2}}
+"""The same of rows of so many tiles; True: each lane has a vector in every tile."""
 _LONGER = 2
 """A segment that shares a warp with others may be so many times as long as they are on average."""
 _BLOCKS = 8
 """For each multiprocessor, before the chunks of a group have one block for several."""
 _RESIDENT = {8: 2, 4: 3, 2: 4}
 """Blocks of 256 threads per multiprocessor, by the numbers of a load: two accumulators for each stay in registers."""
-_RESIDENT_OF_ROWS = _RESIDENT | {8: 3}
-"""The same for variances of rows: of 1024 numbers of bfloat16 2.24 in place of 1.93 TB/s, of 16,384 2.89 in place of 2.66 (H200)."""
+_RESIDENT_ALONE = {False: {8: 6, 4: 6, 2: 8}, True: {8: 5, 4: 5, 2: 8}}
+"""Blocks of 128 threads, for variances of rows that have a warp each; True: of rows that go on beyond the warp's tiles."""
+_RESIDENT_OF_ROWS = {True: {8: 4, 4: 4, 2: 4}, False: {8: 3, 4: 3, 2: 4}}
+"""And of those that have blocks; True: of whole vectors (of 131,072 numbers of binary32 3.90 in place of 3.39 TB/s, H200)."""
 
 
 Moments = struct("Moments", """
@@ -78,14 +82,15 @@ def moments_recipe(
     if term == "product":
         assert not ragged, "a launch takes one address besides x"
         takes["other"] = OTHER
+    is_whole = aligned and plan.n % per_load == 0
+    is_full = is_whole and plan.n == lanes * tiles * per_load
     longer = ragged or plan.n > tiles * per_warp
-    turns = _TURNS if lanes < _WARP else 1 if longer else _TURNS_OF_TILES.get(tiles, 1)
-    most_resident = (_RESIDENT if ragged or term != "moments" else _RESIDENT_OF_ROWS)[per_load]
+    turns = _TURNS if lanes < _WARP else 1 if longer else _TURNS_OF_TILES[is_full].get(tiles, 1)
+    of_rows = not ragged and term == "moments"
     macros = {
         "ELEMENT": ELEMENTS[plan.input], "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "PLAN_WARPS": warps,
         "TERM": term.upper(), "RAGGED": int(ragged),
     }  # fmt: skip
-    is_whole = aligned and plan.n % per_load == 0
 
     def problem() -> Struct:
         return Moments(
@@ -95,9 +100,9 @@ def moments_recipe(
     if alone:
         together = _WARPS_ALONE * (_WARP // lanes) * turns
         threads = _WARPS_ALONE * _WARP
-        resident = most_resident * 256 // threads
+        resident = _RESIDENT_ALONE[longer][per_load] if of_rows else _RESIDENT[per_load] * 256 // threads
         own = {"ALONE": 1, "LANES": lanes, "TILES": tiles, "TURNS": turns, "LONGER": int(longer), "RESIDENT": resident}
-        own["WHOLE"] = is_whole * (2 if plan.n == lanes * tiles * per_load else 1)
+        own["WHOLE"] = is_whole + is_full
         kernels.append(KernelChoice(
             "moments", {**macros, **own}, max(-(-groups // together), 1), threads, problem(), takes,
         ))  # fmt: skip
@@ -109,7 +114,7 @@ def moments_recipe(
                 "moments", 2 * (plan.n // least + groups + 1 if ragged else groups * chunks), ones=True
             )
             takes = takes | {"slots": SPACE}
-        resident = max(1, min(16, most_resident * 8 // warps))
+        resident = max(1, min(16, (_RESIDENT_OF_ROWS[is_whole] if of_rows else _RESIDENT)[per_load] * 8 // warps))
         kernels.append(KernelChoice(
             "moments", {**macros, "ALONE": 0, "WHOLE": int(is_whole), "RESIDENT": resident}, max(groups, 1), plan.block, problem(), takes,
             more=parts,
