@@ -21,15 +21,15 @@ _MOST_TILES = 8
 """Warps of the plan that a warp takes on."""
 _TURNS = 4
 """Groups of a few lanes that a warp has one after another, all of which it loads at once."""
-_TURNS_OF_TILES = {True: {1: 8, 2: 4, 3: 2, 4: 2}, False: {1: 4, 2: 2, 3: 2, 4: 2}}
-"""The same of rows of so many tiles; True: each lane has a vector in every tile."""
+_TURNS_OF_TILES = {2: {1: 8, 2: 4, 3: 2, 4: 2}, 1: {1: 4, 2: 2, 3: 2, 4: 2}, 0: {1: 4, 2: 2}}
+"""The same of rows of so many tiles, by WHOLE of the kernel; one where nothing is said.  With more, registers go to memory."""
 _LONGER = 2
 """A segment that shares a warp with others may be so many times as long as they are on average."""
 _BLOCKS = 8
 """For each multiprocessor, before the chunks of a group have one block for several."""
 _RESIDENT = {8: 2, 4: 3, 2: 4}
 """Blocks of 256 threads per multiprocessor, by the numbers of a load: two accumulators for each stay in registers."""
-_RESIDENT_ALONE = {False: {8: 6, 4: 6, 2: 8}, True: {8: 5, 4: 5, 2: 8}}
+_RESIDENT_ALONE = {False: {8: 6, 4: 6, 2: 6}, True: {8: 5, 4: 5, 2: 6}}
 """Blocks of 128 threads, for variances of rows that have a warp each; True: of rows that go on beyond the warp's tiles."""
 _RESIDENT_OF_ROWS = {True: {8: 4, 4: 4, 2: 4}, False: {8: 3, 4: 3, 2: 4}}
 """And of those that have blocks; True: of whole vectors (of 131,072 numbers of binary32 3.90 in place of 3.39 TB/s, H200)."""
@@ -38,7 +38,7 @@ _RESIDENT_OF_ROWS = {True: {8: 4, 4: 4, 2: 4}, False: {8: 3, 4: 3, 2: 4}}
 Moments = struct("Moments", """
     const void* data;
     const void* other;   // with TERM PRODUCT, and as far from row to row
-    const i64* offsets;  // of segments; null: rows
+    const i64* offsets;  // of segments, with RAGGED
     void* out;
     u64* slots;          // two for each chunk, all MISSING
     i64 groups;
@@ -83,9 +83,9 @@ def moments_recipe(
         assert not ragged, "a launch takes one address besides x"
         takes["other"] = OTHER
     is_whole = aligned and plan.n % per_load == 0
-    is_full = is_whole and plan.n == lanes * tiles * per_load
+    whole = is_whole + (is_whole and groups > 0 and plan.n == lanes * tiles * per_load)
     longer = ragged or plan.n > tiles * per_warp
-    turns = _TURNS if lanes < _WARP else 1 if longer else _TURNS_OF_TILES[is_full].get(tiles, 1)
+    turns = _TURNS if lanes < _WARP else 1 if longer else _TURNS_OF_TILES[whole].get(tiles, 1)
     of_rows = not ragged and term == "moments"
     macros = {
         "ELEMENT": ELEMENTS[plan.input], "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "PLAN_WARPS": warps,
@@ -101,8 +101,10 @@ def moments_recipe(
         together = _WARPS_ALONE * (_WARP // lanes) * turns
         threads = _WARPS_ALONE * _WARP
         resident = _RESIDENT_ALONE[longer][per_load] if of_rows else _RESIDENT[per_load] * 256 // threads
-        own = {"ALONE": 1, "LANES": lanes, "TILES": tiles, "TURNS": turns, "LONGER": int(longer), "RESIDENT": resident}
-        own["WHOLE"] = is_whole + is_full
+        own = {
+            "ALONE": 1, "RESIDENT": resident, "LANES": lanes, "TILES": tiles, "TURNS": turns, "LONGER": int(longer),
+            "WHOLE": whole,
+        }  # fmt: skip
         kernels.append(KernelChoice(
             "moments", {**macros, **own}, max(-(-groups // together), 1), threads, problem(), takes,
         ))  # fmt: skip
@@ -114,9 +116,9 @@ def moments_recipe(
                 "moments", 2 * (plan.n // least + groups + 1 if ragged else groups * chunks), ones=True
             )
             takes = takes | {"slots": SPACE}
-        resident = max(1, min(16, (_RESIDENT_OF_ROWS[is_whole] if of_rows else _RESIDENT)[per_load] * 8 // warps))
+        resident = (_RESIDENT_OF_ROWS[is_whole] if of_rows else _RESIDENT)[per_load]
+        own = {"ALONE": 0, "RESIDENT": max(1, min(16, resident * 8 // warps)), "WHOLE": int(is_whole)}
         kernels.append(KernelChoice(
-            "moments", {**macros, "ALONE": 0, "WHOLE": int(is_whole), "RESIDENT": resident}, max(groups, 1), plan.block, problem(), takes,
-            more=parts,
+            "moments", {**macros, **own}, max(groups, 1), plan.block, problem(), takes, more=parts,
         ))  # fmt: skip
     return Recipe(tuple(kernels), space=space)
