@@ -10,8 +10,8 @@ them before, and has left some in the second cache.  Bytes are each number read 
 In the same run rows drawn at random are compared with the CPU's bits; a point where one differs is marked WRONG, and the
 exit status is 1.  ``--only "backward bfloat16"`` measures the points whose name has all these words, ``--quick`` three
 lengths.  The file is written after each length, awkward ones first, so that a run that a time limit ends keeps what it has; with
---add, what the file has of the same sources on such a GPU stays and is not measured again; without it nothing but a whole run is
-written.  Processes side by side compile a length's functions first (gpu_compiled.py); 100 points take about four minutes with that.
+--add, points of the file whose own kernels have not changed, on such a GPU, stay and are not measured again; without it nothing but a
+whole run is written.  Processes side by side compile a length's functions first (gpu_compiled.py); 100 points take about four minutes with that.
 With --dry-run on the CPU, small; nothing is written.
 """
 
@@ -28,6 +28,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import record
+import sources
 import torch
 from gpu_compiled import Precompiled
 
@@ -52,39 +53,43 @@ class Function:
     theirs: Callable[..., torch.Tensor]
     is_map: bool
     """Whether results are as many as numbers."""
+    launched_by: str
+    """The module of tcu.gpu that launches the kernel of its results."""
 
 
 FUNCTIONS = {
-    "softmax": Function(lambda x, w, t: tcu.softmax(x, -1), lambda x, w, t: torch.softmax(x, -1), True),
+    "softmax": Function(lambda x, w, t: tcu.softmax(x, -1), lambda x, w, t: torch.softmax(x, -1), True, "exponentials"),
     "log_softmax": Function(
-        lambda x, w, t: tcu.log_softmax(x, -1), lambda x, w, t: torch.log_softmax(x, -1), True
+        lambda x, w, t: tcu.log_softmax(x, -1), lambda x, w, t: torch.log_softmax(x, -1), True, "exponentials"
     ),
     "logsumexp": Function(
-        lambda x, w, t: tcu.logsumexp(x, -1, dtype=x.dtype), lambda x, w, t: torch.logsumexp(x, -1), False
+        lambda x, w, t: tcu.logsumexp(x, -1, dtype=x.dtype), lambda x, w, t: torch.logsumexp(x, -1), False, "exponentials"
     ),
     "cross_entropy": Function(
         lambda x, w, t: tcu.cross_entropy(x, t, reduction="none"),
-        lambda x, w, t: functional.cross_entropy(x, t, reduction="none"), False,
+        lambda x, w, t: functional.cross_entropy(x, t, reduction="none"), False, "cross_entropy",
     ),
     "rms_norm": Function(
-        lambda x, w, t: tcu.rms_norm(x), lambda x, w, t: functional.rms_norm(x, x.shape[-1:]), True
+        lambda x, w, t: tcu.rms_norm(x), lambda x, w, t: functional.rms_norm(x, x.shape[-1:]), True, "norms"
     ),
     "rms_norm, weight": Function(
-        lambda x, w, t: tcu.rms_norm(x, weight=w), lambda x, w, t: functional.rms_norm(x, x.shape[-1:], w), True
+        lambda x, w, t: tcu.rms_norm(x, weight=w), lambda x, w, t: functional.rms_norm(x, x.shape[-1:], w), True, "norms"
     ),
     "layer_norm": Function(
-        lambda x, w, t: tcu.layer_norm(x), lambda x, w, t: functional.layer_norm(x, x.shape[-1:]), True
+        lambda x, w, t: tcu.layer_norm(x), lambda x, w, t: functional.layer_norm(x, x.shape[-1:]), True, "norms"
     ),
     "normalize": Function(
-        lambda x, w, t: tcu.normalize(x), lambda x, w, t: functional.normalize(x, dim=-1), True
+        lambda x, w, t: tcu.normalize(x), lambda x, w, t: functional.normalize(x, dim=-1), True, "norms"
     ),
     "var": Function(
-        lambda x, w, t: tcu.var(x, -1, dtype=x.dtype), lambda x, w, t: torch.var(x, -1, correction=0), False
+        lambda x, w, t: tcu.var(x, -1, dtype=x.dtype), lambda x, w, t: torch.var(x, -1, correction=0), False, "moments"
     ),
     "std": Function(
-        lambda x, w, t: tcu.std(x, -1, dtype=x.dtype), lambda x, w, t: torch.std(x, -1, correction=0), False
+        lambda x, w, t: tcu.std(x, -1, dtype=x.dtype), lambda x, w, t: torch.std(x, -1, correction=0), False, "moments"
     ),
 }  # fmt: skip
+GRADIENTS_BY = {"moments": ("row_gradients",), "cross_entropy": ("cross_entropy",)}
+"""The modules that launch what gradients take, by the function's own; of others that one, too."""
 
 
 @dataclass(frozen=True)
@@ -258,6 +263,14 @@ def case_of(row: dict[str, Any]) -> Case:
     return Case(row["function"], row["direction"], row["dtype"], row["length"])
 
 
+def parts_of(row: dict[str, Any]) -> tuple[str, ...]:
+    """The sources that a point measures."""
+    own = FUNCTIONS[row["function"]].launched_by
+    return sources.kernels_of(
+        *((own,) if row["direction"] == "forward" else GRADIENTS_BY.get(own, (own, "row_gradients")))
+    )
+
+
 def missing(chosen: list[Case], rows: list[dict[str, Any]], peers: set[str]) -> list[Case]:
     """Cases that have not been measured beside all peers."""
     known: dict[str, set[str]] = {}
@@ -294,7 +307,7 @@ def main() -> int:
     with_compiled = not (asked.without_compile or asked.dry_run)
     peers = {"eager", "torch.compile"} if with_compiled else {"eager"}
     is_stored = asked.add or not (asked.dry_run or asked.quick or words or asked.without_compile)
-    before = record.stored("gpu-row-functions") if asked.add else None
+    before = record.stored("gpu-row-functions", parts_of) if asked.add else None
     rows: list[dict[str, Any]] = before["rows"] if before else []
     chosen = missing(chosen, rows, peers)
     copies = {

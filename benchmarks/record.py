@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +25,25 @@ def save(name: str, figures: Any, versions: Mapping[str, str] | None = None) -> 
     return path
 
 
-def stored(name: str) -> Any:
-    """The figures of benchmarks/results/NAME.json; None, and why in print, unless they are of the same kernels and GPU."""
+def stored(name: str, parts_of: Callable[[Any], Iterable[str]] | None = None) -> Any:
+    """The figures of benchmarks/results/NAME.json; None, and why in print, unless they are of the same kernels and GPU.
+
+    ``parts_of``: which sources one of the figures' "rows" measures; so those that are of the same ones stay where others have changed.
+    """
     path = RESULTS / f"{name}.json"
     before, now = json.loads(path.read_text()), provenance(command(), {})
-    differ = [
+    differ = {
         part for part in sources.MEASURED[name] if before["sources"].get(part) != now["sources"].get(part)
-    ]
-    if differ or before["machine"].get("gpu") != now["machine"].get("gpu"):
+    }
+    is_same_gpu = before["machine"].get("gpu") == now["machine"].get("gpu")
+    if is_same_gpu and parts_of and differ:
+        rows = before["figures"]["rows"]
+        before["figures"]["rows"] = [row for row in rows if differ.isdisjoint(parts_of(row))]
+        print(
+            f"{path.name}: {len(before['figures']['rows'])} of {len(rows)} rows are of the same sources",
+            flush=True,
+        )
+    elif differ or not is_same_gpu:
         print(f"{path.name} is of other sources or of another GPU: begun anew", flush=True)
         return None
     return before["figures"]

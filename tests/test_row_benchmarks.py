@@ -42,7 +42,9 @@ def test_a_wrong_row_is_marked(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> 
         return plain.own(x, w, t) + float(len(calls) == 1)
 
     monkeypatch.setitem(
-        gpu_row_functions.FUNCTIONS, "var", gpu_row_functions.Function(wrong, plain.theirs, False)
+        gpu_row_functions.FUNCTIONS,
+        "var",
+        gpu_row_functions.Function(wrong, plain.theirs, False, plain.launched_by),
     )
     words = ("--dry-run", "--quick", "--only", "var forward float32 32768")
     assert run(monkeypatch, gpu_row_functions, *words) == 1
@@ -53,7 +55,7 @@ def test_points_are_added_to_those_of_the_same_sources(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
 ) -> None:
     """And what the file has is not measured again; a run that ends early leaves the lengths that it has."""
-    part, name = sources.MEASURED["gpu-row-functions"][0], "gpu-row-functions"
+    (part,), name = sources.kernels_of("moments"), "gpu-row-functions"
     now = {"sources": {part: "1", "other": "2"}, "machine": {"gpu": "one"}}
     monkeypatch.setattr(gpu_row_functions.record, "RESULTS", tmp_path)
     monkeypatch.setattr(gpu_row_functions.record, "provenance", lambda *_: now)
@@ -93,11 +95,19 @@ def test_points_are_added_to_those_of_the_same_sources(
     assert run(monkeypatch, gpu_row_functions, *words) == 0
     assert measured == [9, 9, 8, 8, 8]
     assert lengths() == [8, 8, 9, 9] * 2
-    for change in ({"machine": {"gpu": "another"}}, {"sources": {part: "2"}}):
+    first = (tmp_path / f"{name}.json").read_text()
+    (of_norms,) = sources.kernels_of("norms")
+    changes = (
+        {"machine": {"gpu": "another"}},
+        {"sources": {part: "2"}},
+        {"sources": {part: "1", of_norms: "2"}},
+    )
+    for change, anew in zip(changes, (True, True, False), strict=True):
         monkeypatch.setattr(gpu_row_functions.record, "provenance", lambda *_, change=change: now | change)
         measured.clear()
         assert run(monkeypatch, gpu_row_functions, *words) == 0
-        assert measured == [9, 9, 8, 8]
+        assert measured == ([9, 9, 8, 8] if anew else [])
+        (tmp_path / f"{name}.json").write_text(json.dumps(before | {"figures": json.loads(first)["figures"]}))
 
 
 @pytest.mark.slow
