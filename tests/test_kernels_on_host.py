@@ -1971,7 +1971,7 @@ def test_variances_of_segments(host: HostGpu, dtype: str) -> None:
         ("const double d = is_there ?", "const double d = true ?"),
         ("length ? to_binary64(*data) : 0;", "length ? to_binary64(data[length - 1]) : 0;"),
         ("ARE_APART ? other : sums[i", "ARE_APART ? sums[0] : sums[i"),
-        ("are_finite = is_finite(x) &&", "are_finite = true ||"),
+        ("is_shrunk = are_shrunk(x) &&", "is_shrunk = true ||"),
         ("code << 29", "0"),
         ("min(own.length - at, size)", "size"),
     ],

@@ -66,9 +66,9 @@ __device__ inline double shrunk_number(const Vector& v, int i) {
     return __hiloint2double((static_cast<int>(code) >> RIGHT) & KEPT, 0);
 }
 
-// Whether all of a vector's numbers are finite, and are taken so: of rows that begin anywhere conversions take less time, as shifting
-// their vectors has the other pipe busy.
-__device__ inline bool is_finite(const Vector& v) {
+// Whether a vector's numbers are taken by their bits: only finite ones can be.  Numbers of rows that begin anywhere are converted:
+// shifting their vectors keeps the pipe of integers busy, and conversions have another.
+__device__ inline bool are_shrunk(const Vector& v) {
     if constexpr (sizeof(Code) == 8 || LAYOUT != ALIGNED) return false;
     // What is added to the exponents of inf and NaN reaches the sign's bit.
     constexpr u32 SIGNS = sizeof(Code) == 4 ? 0x80000000 : 0x80008000;
@@ -87,7 +87,8 @@ struct TwoSums {
 struct MomentSums {
     double first[PER_LOAD] = {}, second[PER_LOAD] = {};
 
-    // IS_FIRST: of its sums, which are 0.
+    // IS_FIRST: its sums are 0 so far.  Then +0 is not added to d: a sum of zeros may be -0 in between, but not a group's in the
+    // end, since the first number's d is +0.
     template <bool IS_FIRST, bool IS_SHRUNK>
     __device__ void add_number(int i, const Vector& x, const Vector& y, double pivot, bool is_there) {
 #if TERM == MOMENTS
@@ -117,12 +118,12 @@ struct MomentSums {
     __device__ void add(const Vector& x, const Vector& y, double pivot, i64 count) {
         constexpr bool ARE_ALL = WHOLE || TERM != MOMENTS;
         if (WHOLE < 2 && count <= 0) return;
-        const bool are_finite = is_finite(x) && (TERM != PRODUCT || is_finite(y));
+        const bool is_shrunk = are_shrunk(x) && (TERM != PRODUCT || are_shrunk(y));
         if (!ARE_ALL && ARE_SHORT) {
-            if (are_finite) add_numbers<IS_FIRST, true, true>(x, y, pivot, count);
+            if (is_shrunk) add_numbers<IS_FIRST, true, true>(x, y, pivot, count);
             else add_numbers<IS_FIRST, false, true>(x, y, pivot, count);
         } else if (ARE_ALL || count >= PER_LOAD) {  // nobody asks for each number whether it is there
-            if (are_finite) add_numbers<IS_FIRST, true, false>(x, y, pivot, count);
+            if (is_shrunk) add_numbers<IS_FIRST, true, false>(x, y, pivot, count);
             else add_numbers<IS_FIRST, false, false>(x, y, pivot, count);
         } else {
             add_numbers<IS_FIRST, false, true>(x, y, pivot, count);
