@@ -157,6 +157,25 @@ static unsigned on_halves(const Work& work) {
 
 static float half(float x) { return of_half(half_of(x)); }
 
+// A sum rounded to odd, so that rounding it again to fewer digits rounds it once.
+static double odd_sum(double x, double y) {
+    const double sum = x + y, back = sum - x, rest = (x - (sum - back)) + (y - back);
+    if (!(rest < 0 || rest > 0) || !std::isfinite(sum)) return sum;
+    const double nearer = (rest < 0) == (sum < 0) ? sum : std::nextafter(sum, 0.0);
+    return as<double>(as<unsigned long long>(nearer) | 1);
+}
+
+// What is computed of both halves, rounded to odd, and then to binary16.
+template <typename Work>
+static unsigned of_lanes(unsigned a, unsigned b, unsigned c, const Work& work) {
+    unsigned result = 0;
+    for (int at = 0; at < 32; at += 16) {
+        const double x = work(of_half(a >> at & 0xffff), of_half(b >> at & 0xffff), of_half(c >> at & 0xffff));
+        result |= static_cast<unsigned>(x != x ? 0x7fff : half_of_double(x)) << at;
+    }
+    return result;
+}
+
 static unsigned larger_magnitudes(unsigned a, unsigned b) {
     return on_halves([&](auto number) {
         const float x = std::fabs(number(a)), y = std::fabs(number(b));

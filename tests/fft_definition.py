@@ -27,8 +27,10 @@ class Arithmetic:
     """IEEE additions, multiplications and FMAs of a format."""
 
     def __init__(self, work: str) -> None:
-        self.bits, self.least = (53, -1074) if work == "binary64" else (24, -149)
-        self.most = 1024 if work == "binary64" else 128
+        self.work = work
+        self.bits, self.least, self.most = {
+            "binary16": (11, -24, 16), "binary32": (24, -149, 128), "binary64": (53, -1074, 1024)
+        }[work]  # fmt: skip
 
     def rounded(self, value: Fraction) -> float:
         """To the nearest, ties to even."""
@@ -84,6 +86,9 @@ def transform(x: list[Number], plan: FftPlan, factor: float = 1.0, *, inverse: b
         x = _exchanged(x)
     if plan.chirp is not None:
         result = _by_chirp(x, plan, plan.chirp, factor, numbers)
+    elif plan.work == "binary16":
+        wide = Arithmetic("binary32")
+        result = [wide.scaled(each, factor) for each in _in_binary16(x, plan, 0, None)]
     else:
         result = [numbers.scaled(each, factor) for each in _passes(x, plan, 0, numbers)]
     return _exchanged(result) if inverse else result
@@ -120,13 +125,70 @@ def _passes(x: list[Number], plan: FftPlan, number: int, numbers: Arithmetic) ->
     return result
 
 
+def _in_binary16(x: list[Number], plan: FftPlan, number: int, ups: list[float] | None) -> list[Number]:
+    """The same; each column is multiplied by a power of two at first, and with its roots, and its results by the inverse later: behind the
+    last pass, or by the next pass, whose numbers have a power each, but for the largest of these.
+    """
+    length, radices = plan.passes[number]
+    left, narrow, wide = len(x), Arithmetic("binary16"), Arithmetic("binary32")
+    rest, last = left // length, number + 1 == len(plan.passes)
+    shift, high, low = pass_twiddles(left, "binary32")
+
+    def root(place: int) -> Number:
+        return wide.times(tuple(map(float, high[place >> shift])), low[place & (1 << shift) - 1])
+
+    def narrowed(root: Number) -> Number:
+        return narrow.rounded(Fraction(root[0])), narrow.rounded(Fraction(root[1]))
+
+    apart = length // radices[-1]
+    columns, powers = [], []
+    for j in range(rest):
+        own, before = x[j::rest], ups and ups[j::rest]
+        power = max(before) if before else _power_of(x if plan.halved else own)
+        power *= 1 if before else 2.0 ** plan.falls[0]
+        factors = [narrow.rounded(Fraction(up / power)) for up in before] if before else [1 / power] * length
+        own = [(narrow.mul(re, c), narrow.mul(im, c)) for (re, im), c in zip(own, factors, strict=True)]
+        column = _levels(own, radices, narrow)
+        if plan.halved:
+            roots = unit_roots(left, "binary16")
+            column = [narrow.times(each, roots[j * k]) for k, each in enumerate(column)]
+        elif not last:
+            drop = 2.0 ** plan.falls[number + 1]
+            power *= drop
+            for k, each in enumerate(column):
+                near, far = root(k % apart * j), narrowed(root((k - k % apart) * j))
+                turn = narrow.times(narrowed((near[0] / drop, near[1] / drop)), far)
+                column[k] = narrow.times(each, turn)
+        columns.append(column)
+        powers.append(power)
+    if plan.halved:
+        both = list(zip(*columns, strict=True))
+        columns = [
+            [tuple(map(narrow.add, a, b)) for a, b in both] + [tuple(map(narrow.sub, a, b)) for a, b in both]
+        ]
+    if last:
+        return [(wide.mul(re, powers[0]), wide.mul(im, powers[0])) for re, im in columns[0]]
+    result: list[Number] = [(0.0, 0.0)] * left
+    for k in range(length):
+        result[k::length] = _in_binary16([column[k] for column in columns], plan, number + 1, powers)
+    return result
+
+
+def _power_of(x: list[Number]) -> float:
+    """The largest power of two up to the largest part, of binary16's at least; 1 beside inf or NaN."""
+    parts = [abs(part) for each in x for part in each]
+    if not all(map(math.isfinite, parts)):
+        return 1.0
+    return max(2.0**-24, math.ldexp(1.0, math.frexp(max(parts))[1] - 1)) if any(parts) else 2.0**-24
+
+
 def _levels(x: list[Number], radices: tuple[int, ...], numbers: Arithmetic) -> list[Number]:
     """The same within a pass."""
     if not radices:
         return x
     radix, n = radices[0], len(x)
     rest = n // radix
-    roots = unit_roots(n, "binary64" if numbers.bits == 53 else "binary32")
+    roots = unit_roots(n, numbers.work)
     columns = []
     for j in range(rest):
         column = _butterfly(x[j::rest], numbers)
@@ -144,7 +206,7 @@ def _butterfly(x: list[Number], numbers: Arithmetic) -> list[Number]:
     values = [part for each in x for part in each]
     for step in program.steps:
         a, b = values[step.x], values[step.y] if step.y >= 0 else 0.0
-        c = step.factor("binary64" if numbers.bits == 53 else "binary32")
+        c = step.factor(numbers.work)
         if step.kind in ("add", "sub"):
             values.append(numbers.add(a, b) if step.kind == "add" else numbers.sub(a, b))
         else:

@@ -1036,14 +1036,15 @@ def digest_of_fft(n: int, name: Any, what: str) -> str:
     fft, butterflies = (importlib.import_module(f"tcu.plan.{module}") for module in ("fft", "butterflies"))
     if what == "butterfly":
         program = butterflies.butterfly(n)
-        work = "binary64" if name == "binary64" else "binary32"
-        steps = [[step.kind, step.x, step.y, step.factor(work)] for step in program.steps]
+        steps = [[step.kind, step.x, step.y, step.factor(name)] for step in program.steps]
         return short([steps, program.results])
     plan = fft.fft_plan(n, name)
     if what == "error":
         return f"{plan.error:.5e}"
     if what == "plan":
-        return short(_fft_as_data(plan) + ([fft.TOP, fft.MOST_SHIFT] if plan.storage == "binary16" else []))
+        stored = [fft.TOP, fft.MOST_SHIFT] if plan.storage == "binary16" else []
+        scaled = [fft.LEAST, plan.halved, *plan.falls] if plan.work == "binary16" else stored
+        return short(_fft_as_data(plan) + scaled)
     tables = [] if plan.chirp is None else [fft.chirp_of(n, plan.work)]
     for each in plan.passes:
         left = each.length
@@ -1051,7 +1052,9 @@ def digest_of_fft(n: int, name: Any, what: str) -> str:
             tables.append(fft.level_twiddles(left, radix, plan.work))
             left //= radix
     if len(plan.passes) > 1:
-        tables += fft.pass_twiddles(n, plan.work)[1:]
+        tables += fft.pass_twiddles(n, plan.turns)[1:]
+    if plan.halved:
+        tables.append(fft.half_turn(n, plan.work))
     return short([hashlib.sha256(np.ascontiguousarray(each).tobytes()).hexdigest() for each in tables])
 
 

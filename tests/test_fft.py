@@ -21,7 +21,8 @@ import tcu
 from tcu.engines import host
 from tcu.model.fft import error_of, transform
 from tcu.ops.fft import FftCall, plan_of, real_format
-from tcu.plan.fft import FftPlan, Pass, fft_plan
+from tcu.plan import fft as plans
+from tcu.plan.fft import IN_BINARY16, FftPlan, Pass, fft_plan
 
 RNG = np.random.default_rng(36)
 KINDS = ("forward", "inverse", "from_real", "to_real")
@@ -127,6 +128,50 @@ def test_the_bits_of_several_passes_are_those_of_the_definition(
             there = ~np.isnan(result)
             assert (there == ~np.isnan(right)).all()
             same(result[there], right[there], plan)
+
+
+HALVES = (((4, 3),), ((5,),), ((4,), (5,)), ((4, 3), (5, 2)), ((3, 2), (6,), (2, 2)))
+"""Of the first two, a transform has as many numbers of even place as of odd."""
+
+
+@pytest.mark.some(5)
+@pytest.mark.slow(1)
+@pytest.mark.parametrize("radices", HALVES)
+@pytest.mark.parametrize("inverse", [False, True])
+def test_the_bits_of_transforms_in_binary16_are_those_of_the_definition(
+    radices: tuple[tuple[int, ...], ...], inverse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of plans shorter than those that lengths have, where less is divided by so much that it shows; as above."""
+    monkeypatch.setattr(plans, "_ROOM", 3)
+    passes = tuple(Pass(int(np.prod(each)), each) for each in radices)
+    n = int(np.prod([each.length for each in passes])) * (1 + (len(passes) == 1))
+    plan = FftPlan(n, "binary16", "binary16", passes, halved=len(passes) == 1)
+    assert any(plan.falls)
+    x = RNG.standard_normal((8, n, 2)) * np.array([1, 1e-4, 1e-7, 1e4, 1, 1, 1, 1])[:, None, None]
+    x[4:, ::2] *= 0.0
+    x[5, 3, 1], x[6, 2, 0], x[7] = np.inf, np.nan, 0
+    x[1:4] *= 2.0 ** RNG.integers(-12, 1, (3, n, 1))
+    x = x.astype(np.float16).astype(np.float32)
+    with np.errstate(all="ignore"):
+        for factor in (1.0, 1 / 3):
+            found = transform(x, plan, factor, inverse=inverse)
+            for line, result in zip(x, found, strict=True):
+                numbers = [(float(re), float(im)) for re, im in line]
+                right = np.array(fft_definition.transform(numbers, plan, factor, inverse=inverse)).astype(
+                    x.dtype
+                )
+                there = ~np.isnan(result)
+                assert (there == ~np.isnan(right)).all()
+                same(result[there], right[there], plan)
+
+
+def test_the_bits_of_a_length_that_is_transformed_in_binary16() -> None:
+    x = drawn("forward", 4096, np.float16, 1)[0]
+    assert plan_of(request(x, "forward", 4096), real_format(x.dtype)).work == "binary16"
+    same(
+        host.fft(request(x, "forward", 4096)),
+        fft_definition.call(request(x, "forward", 4096)).astype(np.float16),
+    )
 
 
 def test_a_wrong_root_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,8 +407,8 @@ def test_pairs_of_binary16_neither_overflow_nor_vanish_between_passes(magnitude:
     assert (off <= bound + 2.0**-25 * np.sqrt(2 * n)).all()
 
 
-def test_one_large_number_beside_small_ones_keeps_them_within_the_bound() -> None:
-    n = 1 << 15
+@pytest.mark.parametrize("n", [1 << 15, 1 << 18])
+def test_one_large_number_beside_small_ones_keeps_them_within_the_bound(n: int) -> None:
     x = np.full((1, n, 2), 2.0**-14, np.float16)
     x[0, 5] = 4e4
     assert ratio(x, "forward", n) <= 1
@@ -411,7 +456,7 @@ def test_zeros_keep_the_signs_that_the_plan_gives_them() -> None:
 
 
 def test_lengths_have_as_few_passes_as_there_can_be() -> None:
-    for storage, most in (("binary16", 1 << 14), ("binary32", 1 << 15), ("binary64", 1 << 13)):
+    for storage, most in (("binary16", 1 << 15), ("binary32", 1 << 15), ("binary64", 1 << 13)):
         assert len(fft_plan(most, storage).passes) == 1  # type: ignore[arg-type]
         assert len(fft_plan(2 * most, storage).passes) == 2  # type: ignore[arg-type]
     for n in (1, 12, 1000, 3**9, 1 << 20, 1 << 26, 1 << 30):
@@ -423,4 +468,9 @@ def test_lengths_have_as_few_passes_as_there_can_be() -> None:
     assert fft_plan(1009, "binary16").storage == "binary32", "a chirp's numbers stay wide"
     assert str(fft_plan(48, "binary32")) == "fft 48 = 12·4 in binary32"
     assert str(fft_plan(1009, "binary64")).startswith("fft 1009: chirp, fft 2")
-    assert ", stored as binary16" in str(fft_plan(1 << 15, "binary16"))
+    assert ", stored as binary16" in str(fft_plan(3**9, "binary16"))
+    least, most = IN_BINARY16
+    assert [fft_plan(n, "binary16").work for n in (least - 2, least, least + 1, most, 2 * most)] == [
+        "binary32", "binary16", "binary32", "binary16", "binary32",
+    ]  # fmt: skip
+    assert str(fft_plan(least, "binary16")) == "fft 4096 = 16·16·8 and 2 in binary16"

@@ -2,7 +2,7 @@
 
 They run on the host as their recipes say (cuda_on_host.py): transforms that a block has in hand, of two and of three passes,
 of lengths of every factor and of primes, forward and inverse, of complex and of real numbers in every format; along any axis,
-of strided and short arrays, with numbers of every size.  An error in a kernel's text is seen.
+of strided and short arrays, with numbers of every size; in binary16, too.  An error in a kernel's text is seen.
 """
 
 from __future__ import annotations
@@ -56,6 +56,22 @@ def host(monkeypatch: pytest.MonkeyPatch, built: Path) -> HostGpu:
 def short(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Plans of more passes; what is kept of them, chirps that they transformed among it, goes with them."""
     monkeypatch.setattr(plans, "_AT_ONCE", AT_ONCE)
+    monkeypatch.setattr(plans, "IN_BINARY16", (1 << 20, 1 << 20))
+    yield from planned_anew()
+
+
+@pytest.fixture
+def in_binary16(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The same of what is computed in binary16, where less is divided by so much that it shows."""
+    monkeypatch.setattr(plans, "IN_BINARY16", (16, 1 << 14))
+    monkeypatch.setattr(plans, "_LANES_AT_ONCE", 256)
+    monkeypatch.setattr(plans, "_LANES_WIDEST", 64)
+    monkeypatch.setattr(plans, "_ROOM", 7)
+    monkeypatch.setitem(fft_pass._TILE, "binary16", 512)
+    yield from planned_anew()
+
+
+def planned_anew() -> Any:
     caches = [plans.fft_plan, convolution_kernel]
     for each in caches:
         each.cache_clear()
@@ -193,6 +209,61 @@ def test_any_axis_strides_and_lengths(host: HostGpu, n: int, axis: int, kind: An
                 check(host, FftCall(given.real, kind, n, axis, 0.5))
 
 
+HALVED = (16, 18, 48, 70, 100, 252, 256)
+IN_PASSES = (270, 450, 512, 1000, 2048, 4096, 8192, 10290)
+"""Of two passes and three; of an odd number of columns, too."""
+
+
+def of_many_sizes(rng: np.random.Generator, rows: int, n: int) -> Any:
+    """Pairs of binary16: rows of many scales, the first of one, the second of least numbers, the third of small and large ones in turns."""
+    x = numbers(rng, (rows, n), np.float16, wild=True)
+    x[:2] = np.ldexp(rng.standard_normal((2, n, 2)), np.array([0, -22])[:, None, None])
+    x[2] = np.ldexp(rng.standard_normal((n, 2)), np.where(np.arange(n) % 2, 13, -12)[:, None])
+    return x
+
+
+@pytest.mark.some(10)
+@pytest.mark.slow(2)
+@pytest.mark.parametrize("kind", ["forward", "inverse"])
+@pytest.mark.parametrize("n", [*HALVED, *IN_PASSES])
+@pytest.mark.usefixtures("in_binary16")
+def test_transforms_in_binary16(host: HostGpu, n: int, kind: Any) -> None:
+    rng = np.random.default_rng(n)
+    for count, factor in ((n, 1.0), (n - 5, 1 / n), (n + 4, 1.0)):
+        x = of_many_sizes(rng, 3, count)
+        check(host, FftCall(x, kind, n, 1, factor, pairs=True))
+        check(host, FftCall(x[..., 0], kind, n, 1, factor))
+        check(host, FftCall(np.repeat(x, 2, 1)[:, ::2], kind, n, 1, factor, pairs=True))
+        check(host, FftCall(np.ascontiguousarray(x.transpose(1, 0, 2)), kind, n, 0, factor, pairs=True))
+        beyond = np.zeros((x.size + 2,), np.float16)[2:].reshape(x.shape)
+        beyond[:] = x
+        check(host, FftCall(beyond, kind, n, 1, factor, pairs=True))
+    assert {macros["WORK"] for macros in host.macros} == {"BINARY16"}
+    two = [(macros["TWO_IN"], macros["TWO_OUT"]) for macros in host.macros]
+    assert (0, 0) in two
+    assert n % 4 or two.count((0, 0)) < len(two)
+
+
+@pytest.mark.slow(1)
+@pytest.mark.parametrize("n", [256, 4096])
+@pytest.mark.usefixtures("in_binary16")
+def test_transforms_in_binary16_of_what_is_not_finite(host: HostGpu, n: int) -> None:
+    x = of_many_sizes(np.random.default_rng(n), 6, n)
+    x[3, 5, 1], x[4, 7, 0], x[5] = np.inf, np.nan, 0
+    check(host, FftCall(x, "forward", n, 1, pairs=True))
+    found = engine.fft(FftCall(x, "forward", n, 1, 1 / n, pairs=True))
+    assert np.isfinite(found[[0, 1, 2, 5]]).all()
+
+
+@pytest.mark.usefixtures("in_binary16")
+def test_parts_of_lanes_take_turns_where_there_is_little_shared_memory(host: HostGpu) -> None:
+    rng = np.random.default_rng(8)
+    object.__setattr__(host.gpu, "shared_memory", fft_pass._STATIC + 600)
+    for n in (256, 4096):
+        check(host, FftCall(of_many_sizes(rng, 3, n), "forward", n, 1, pairs=True))
+    assert {macros["IN_PARTS"] for macros in host.macros} == {1}
+
+
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("kind", ["forward", "inverse", "from_real", "to_real"])
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128], ids=["binary32", "binary64"])
@@ -241,7 +312,7 @@ def test_blocks_of_a_cluster_share_a_transform(
 ) -> None:
     """Of a length that is even, of which 20 columns of 25 are left, too."""
     monkeypatch.setattr(fft_pass, "_MOST", {"binary32": 256, "binary64": 256})
-    monkeypatch.setattr(fft_pass, "_TILE", 512)
+    monkeypatch.setitem(fft_pass._TILE, "binary32", 512)
     whole = n * (2 if kind in ("from_real", "to_real") else 1)
     rng = np.random.default_rng(n)
     for rows, count in ((1, whole), (3, whole - 5), (3, whole + 4)):
@@ -284,9 +355,12 @@ def test_numbers_of_every_size(host: HostGpu) -> None:
     ("right", "wrong"),
     [
         ("for (u32 k = 1; k < L::RADIX; ++k) level.x", "for (u32 k = 2; k < L::RADIX; ++k) level.x"),
-        ("x = times(x, times(turn, turns[", "x = times(x, times(turn, turns[1 + "),
+        (
+            "+ level.column[j]]));\n            if constexpr (TURNED == BY_TABLE)",
+            "+ level.column[j] + 1]));\n            if constexpr (TURNED == BY_TABLE)",
+        ),
         ("if constexpr (AT > 0) __syncthreads();", ""),
-        ("if constexpr (SWAP_IN)", "if constexpr (!SWAP_IN)"),
+        ("if constexpr (SWAP_IN) x", "if constexpr (!SWAP_IN) x"),
         ("max(most, max(re, im))", "max(most, re)"),
     ],
 )  # fmt: skip
@@ -302,6 +376,38 @@ def test_an_error_in_the_kernel_is_seen(host: HostGpu, right: str, wrong: str) -
 
     check_all()
     engine._launch.cache_clear()
+    host.changes = {"fft_pass": {right: wrong}}
+    with pytest.raises((AssertionError, KernelFailed)):
+        check_all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("{0xbc003c00}, low_of(x.re.codes)", "{0x3c003c00}, low_of(x.re.codes)"),
+        ("highs(0, w)}", "highs(w, w)}"),
+        ("most[1] = max(most[1], high_power", "most[1] = max(most[1], low_power"),
+        ("max(most[0], most[1]), inside", "most[0], inside"),
+        ("if (fmaxf(down, too) > MOST)", "if (false)"),
+        ("times(times(x, once), again)", "times(x, once)"),
+        ("if (part > 0) __syncthreads();", ""),
+        ("k * (column + second)", "k * column"),
+    ],
+)
+@pytest.mark.usefixtures("in_binary16")
+def test_an_error_in_the_kernel_of_lanes_is_seen(host: HostGpu, right: str, wrong: str) -> None:
+    rng = np.random.default_rng(3)
+    calls = [FftCall(of_many_sizes(rng, 3, n), "forward", n, 1, pairs=True) for n in (64, 256, 2048, 8192)]
+
+    def check_all() -> None:
+        for little in (0, 600):
+            engine._launch.cache_clear()
+            object.__setattr__(host.gpu, "shared_memory", fft_pass._STATIC + little if little else 227 << 10)
+            for call in calls:
+                check(host, call)
+
+    check_all()
     host.changes = {"fft_pass": {right: wrong}}
     with pytest.raises((AssertionError, KernelFailed)):
         check_all()

@@ -137,7 +137,7 @@ def _launches(
     """``whole``: the length of the transform that these serve."""
     if len(plan.passes) > 1:
         steps = _steps(plan, source, target, ends, whole)
-    elif has_room(plan.length, plan.work, gpu, parts=True):
+    elif plan.halved or has_room(plan.length, plan.work, gpu, parts=True):
         steps = [_alone(plan, source, target, ends, whole)]
     else:
         steps = _shared(plan, source, target, ends, whole, gpu)
@@ -150,6 +150,12 @@ def _launches(
     if target.kind == "HALVES":
         last.halves = room.keep(_half_turn(2 * plan.length, plan.work, gpu))
         last.factor = ends.factor / 2
+    if plan.work == "binary16":
+        first.fall = plan.falls[0]
+        for step, drop in zip(steps, (*plan.falls[1:], 0), strict=True):
+            step.of_lanes, step.halved, step.drop = True, plan.halved, drop
+        if plan.halved:
+            last.halves = room.keep(_half_turn(plan.length, plan.work, gpu))
     _take_room(plan, steps, source.rows, room)
     return [pass_kernel(step, plan, room, gpu) for step in steps]
 
@@ -251,7 +257,7 @@ def _take_room(plan: FftPlan, steps: list[FftStep], rows: int, room: Room) -> No
             step.source if stays else room.take(pair_bytes(step.writes.format) * numbers)
         )
         if step.writes.format == "binary16":
-            step.down = following.up = room.take(4 * numbers // step.each.length)
+            step.down = following.up = room.take((2 if step.of_lanes else 4) * numbers // step.each.length)
 
 
 def _unfold_kernel(

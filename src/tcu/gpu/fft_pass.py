@@ -23,9 +23,9 @@ __all__ = [
 
 _BANKS = 128
 """Bytes of a row of shared memory's banks."""
-_TILE = 4096
+_TILE = {"binary16": 8192, "binary32": 4096, "binary64": 2048}
 """Numbers of a block, unless its columns would be shorter than a few sectors of memory: four blocks and more on a multiprocessor."""
-_MOST = {"binary32": 1 << 14, "binary64": 1 << 13}
+_MOST = {"binary16": 1 << 15, "binary32": 1 << 14, "binary64": 1 << 13}
 """Numbers of a block, at most: one block on a multiprocessor."""
 _SECTOR = 32
 """Bytes of neighbouring columns, at least: of 16, as two blocks write parts of a sector, passes took 2 to 3 times as long (H200)."""
@@ -38,6 +38,11 @@ _STATIC = 8192
 def pair_bytes(format: str) -> int:
     """Of a complex number whose parts have that format."""
     return 2 * get_format(format).dtype.itemsize
+
+
+def _code(value: float) -> int:
+    """Of a number of binary16."""
+    return int(np.float16(value).view(np.uint16))
 
 
 def _butterflies() -> str:
@@ -57,7 +62,7 @@ def _program_text(length: int) -> str:
         for part in (0, 1)
     ]
     for at, step in enumerate(program.steps, 2 * length):
-        c = f"constant({step.factor('binary64').hex()}, {step.factor('binary32').hex()}f)"
+        c = f"constant({step.factor('binary64').hex()}, {step.factor('binary32').hex()}f, {_code(step.factor('binary16')):#06x})"
         value = {
             "add": f"plus(v{step.x}, v{step.y})", "sub": f"minus(v{step.x}, v{step.y})",
             "mul": f"times({c}, v{step.x})", "fma": f"fused({c}, v{step.x}, v{step.y})",
@@ -99,7 +104,7 @@ FftPass = struct("FftPass", """
     const void* high;           // roots of unity
     const void* low;
     i64 shift;
-    const float* up;            // what columns were divided by, and are
+    const float* up;            // what columns were divided by, and are; of binary16 the upper halves of such numbers
     float* down;
     const void* table_in;
     const void* table_out;
@@ -127,6 +132,8 @@ class FftLines:
     """From a number to the next; of neighbours, from a real number to the next."""
     count: int
     """Numbers along the axis; of neighbours, real ones."""
+    even: bool = True
+    """Whether the memory begins at a multiple of two numbers' bytes."""
 
     @property
     def step(self) -> int:
@@ -151,8 +158,7 @@ def _twiddles(each: Pass, work: str, gpu: Gpu) -> DeviceTable:
         if left > radix:
             tables.append(level_twiddles(left, radix, work).transpose(1, 0, 2).reshape(-1, 2))
         left //= radix
-    dtype = np.float64 if work == "binary64" else np.float32
-    return DeviceTable(np.concatenate(tables).astype(dtype), gpu)
+    return DeviceTable(np.concatenate(tables).astype(get_format(work).dtype), gpu)
 
 
 @lru_cache(maxsize=64)
@@ -225,10 +231,22 @@ class FftStep:
     table_out: DeviceTable | None = None
     halves: DeviceTable | None = None
     factor: float = 1.0
+    of_lanes: bool = False
+    """Whether all is done in binary16, of two numbers at a time."""
+    halved: bool = False
+    """Whether these are the even and the odd numbers of a column, else of two columns."""
+    fall: int = 0
+    drop: int = 0
+    """Columns are divided by 2 to these besides, before the first level and with roots of unity."""
 
     @property
     def by_column(self) -> bool:
         return self.rows_in or self.rows_out
+
+    @property
+    def side(self) -> int:
+        """Columns whose numbers are lanes of the same."""
+        return 2 if self.of_lanes and not self.halved else 1
 
     @property
     def is_short(self) -> bool:
@@ -252,37 +270,46 @@ class _Tile:
     """Whether real and imaginary parts take turns in shared memory."""
     cluster: int = 1
     """Blocks that share a transform."""
+    side: int = 1
+    """Transforms in each of the columns."""
+
+    @property
+    def width(self) -> int:
+        """Transforms of a block."""
+        return self.columns * self.side
 
     def of(self, step: FftStep) -> int:
         """Tiles of a block of columns."""
-        return -(-step.columns // self.columns)
+        return -(-step.columns // self.width)
 
 
 def _tile(step: FftStep, plan: FftPlan, gpu: Gpu) -> _Tile:
-    each, whole = step.each, pair_bytes(plan.work)
+    each, side = step.each, step.side
+    # Of binary16, the numbers of both lanes.
+    whole = 8 if step.of_lanes else pair_bytes(plan.work)
     cluster = cluster_of(step, gpu)
     if cluster > 1:
         first = each.radices[0]
         pitch, shared = _places(each.length // first, first // cluster, whole, by_column=True)
-        threads, resident = _threads(each, each.length // cluster, plan)
+        threads, resident = _threads(step, each.length // cluster, plan)
         return _Tile(1, threads, resident, pitch, shared, in_parts=False, cluster=cluster)
     count = _columns(step, plan, gpu)
-    # Complex numbers, or where there is no room for them their parts, which take turns.
-    sizes = (whole,) if step.writes.kind == "HALVES" else (whole, whole // 2)
+    # Complex numbers, or where there is no room for them their parts, of each lane, which take turns.
+    sizes = (whole,) if step.writes.kind == "HALVES" else (whole, 2) if step.of_lanes else (whole, whole // 2)
     exchanges = len(each.radices) > 1 or step.writes.kind == "HALVES"
     while True:
         for size in sizes:
-            pitch, shared = _places(each.length, count, size, by_column=step.by_column)
+            pitch, shared = _places(each.length, count // side, size, by_column=step.by_column)
             shared = shared if exchanges else 0
             if shared + _STATIC <= gpu.shared_memory:
-                threads, resident = _threads(each, each.length * count, plan)
-                return _Tile(count, threads, resident, pitch, shared, size != whole)
-        count //= 2
+                threads, resident = _threads(step, each.length * count // side, plan)
+                return _Tile(count // side, threads, resident, pitch, shared, size != whole, side=side)
+        count = max(side, count // 2)
 
 
 def _columns(step: FftStep, plan: FftPlan, gpu: Gpu) -> int:
     """Of a block."""
-    length, tile = step.each.length, _TILE // (2 if plan.work == "binary64" else 1)
+    length, tile = step.each.length * (2 if step.halved else 1), _TILE[plan.work]
     most = 1 << max(1, _MOST[plan.work] // length).bit_length() - 1
     sides = ((step.reads, step.rows_in), (step.writes, step.rows_out))
     # Bytes of neighbouring columns' numbers; 0 where a column's numbers are neighbours.
@@ -300,7 +327,9 @@ def _columns(step: FftStep, plan: FftPlan, gpu: Gpu) -> int:
         # So many that none are left over, if that is possible.
         fitting = range(min(count, _NEIGHBOURS), min(2 * count, 2 * tile // length + 1))
         count = min(
-            (c for c in fitting if step.columns % c == 0), key=lambda c: abs(c - count), default=count
+            (c for c in fitting if step.columns % c == 0 and c % step.side == 0),
+            key=lambda c: abs(c - count),
+            default=count,
         )
     # A few columns, or few transforms, are shared among more blocks.
     lines = step.blocks * step.batches * step.columns
@@ -308,16 +337,18 @@ def _columns(step: FftStep, plan: FftPlan, gpu: Gpu) -> int:
         count // 2 >= step.columns or (not narrow and lines < count * 2 * gpu.multiprocessors)
     ):
         count //= 2
-    return count
+    return max(step.side, count)
 
 
-def _threads(each: Pass, numbers: int, plan: FftPlan) -> tuple[int, int]:
+def _threads(step: FftStep, numbers: int, plan: FftPlan) -> tuple[int, int]:
     """(threads of a block of so many numbers, blocks of a multiprocessor)."""
     # Numbers of a thread: of one of the longest butterflies, or of several; so that no thread is without.
-    longest, wide = max((1, *each.radices)), plan.work == "binary64"
+    longest, wide = max((1, *step.each.radices)), plan.work == "binary64"
     own = longest * max(1, 16 // longest)
     threads = min(512 if wide else 1024, -(-numbers // own))
-    registers = 128 if wide or own > 16 else 64
+    # Those of powers of two, of each lane, beside numbers: within 64, three passes of 2^24 took 511 us in place of 443 (H200).
+    powers = step.of_lanes and step.ups.column
+    registers = 128 if wide or own > 16 else 80 if powers else 64
     return threads, max(1, REGISTERS // registers // threads)
 
 
@@ -339,9 +370,9 @@ def cluster_of(step: FftStep, gpu: Gpu) -> int:
     first, size = step.each.radices[0], pair_bytes("binary32") // (2 if step.writes.kind == "REALS" else 1)
     blocks = [
         b for b in range(2, MOST_OF_CLUSTER + 1)
-        if first % b == 0 and length // first % b == 0 and first // b * size >= _SECTOR and length // b <= 2 * _TILE
+        if first % b == 0 and length // first % b == 0 and first // b * size >= _SECTOR and length // b <= 2 * _TILE["binary32"]
     ]  # fmt: skip
-    return next((b for b in blocks if length // b <= _TILE), blocks[-1] if blocks else 1)
+    return next((b for b in blocks if length // b <= _TILE["binary32"]), blocks[-1] if blocks else 1)
 
 
 def _places(length: int, columns: int, size: int, *, by_column: bool) -> tuple[int, int]:
@@ -384,7 +415,7 @@ def _problem(step: FftStep, plan: FftPlan, room: Room, gpu: Gpu) -> Struct:
     if step.level:
         problem.high = room.keep(_twiddles(step.level, plan.work, gpu)).address
     elif step.left:
-        problem.shift, high, low = _coarse(step.left, plan.work, gpu)
+        problem.shift, high, low = _coarse(step.left, plan.turns, gpu)
         problem.high, problem.low = room.keep(high).address, room.keep(low).address
     for name in ("table_in", "table_out", "halves"):
         table = getattr(step, name)
@@ -401,7 +432,7 @@ def _takes(step: FftStep) -> dict[str, Given]:
 def _macros(step: FftStep, tile: _Tile) -> dict[str, object]:
     return {
         "LENGTH": step.each.length, "RADICES": ",".join(map(str, step.each.radices or (1,))), "COLUMNS": tile.columns,
-        "CLUSTER": tile.cluster, "THREADS": tile.threads, "PITCH": tile.pitch, "WHOLE": int(step.columns % tile.columns == 0),
+        "CLUSTER": tile.cluster, "THREADS": tile.threads, "PITCH": tile.pitch, "WHOLE": int(step.columns % tile.width == 0),
         "READ_STEP": step.begins.number, "WRITE_STEP": step.to.number, "UP_STEP": step.ups.number,
         "ROWS_IN": int(step.rows_in), "ROWS_OUT": int(step.rows_out), "BY_COLUMN": int(step.by_column), "IN_PARTS": int(tile.in_parts),
         "SOURCE": step.reads.format.upper(), "TARGET": step.writes.format.upper(), "SOURCE_KIND": step.reads.kind,
@@ -409,5 +440,30 @@ def _macros(step: FftStep, tile: _Tile) -> dict[str, object]:
         "SWAP_OUT": int(step.swap_out), "SWAP_LAST": int(step.swap_last), "SHORT": int(step.is_short),
         "TABLE_IN": int(step.table_in is not None), "TABLE_OUT": int(step.table_out is not None),
         "SCALED": int(step.factor != 1), "TURNED": "BY_TABLE" if step.level else "BY_PRODUCTS" if step.left else 0, "UP": int(step.up is not None),
-        "DOWN": int(step.down is not None),
+        "DOWN": int(step.down is not None), **_macros_of_lanes(step),
     }  # fmt: skip
+
+
+def _macros_of_lanes(step: FftStep) -> dict[str, object]:
+    if not step.of_lanes:
+        return {"HALVED": 0}
+    return {
+        "HALVED": int(step.halved), "TWO_IN": int(_beside(step, step.reads, step.begins)),
+        "TWO_OUT": int(not step.halved and _beside(step, step.writes, step.to)), "UP_BESIDE": step.ups.column, "FALL": step.fall, "DROP": step.drop,
+    }  # fmt: skip
+
+
+def _beside(step: FftStep, lines: FftLines, places: Struct) -> bool:
+    """Whether lanes are beside each other in memory, where 8 bytes begin."""
+    apart, others = (
+        (places.number, (places.column, places.block, places.batch))
+        if step.halved
+        else (places.column, (places.number, places.block, places.batch, step.columns))
+    )
+    return (
+        lines.even
+        and lines.kind == "PAIRS"
+        and apart == 1
+        and not step.is_short
+        and not any(x % 2 for x in others)
+    )

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tcu.model import threads
 from tcu.model.compiled import load
 from tcu.plan.fft import (
+    LEAST,
     MOST_SHIFT,
     TOP,
     FftPlan,
@@ -31,7 +32,8 @@ Array = npt.NDArray[Any]
 
 
 def transform(x: Array, plan: FftPlan, factor: float, *, inverse: bool) -> Array:
-    """(rows, n, 2) of the plan's work format, transformed and then multiplied by ``factor``, rounded each time.
+    """(rows, n, 2) of the plan's work format, transformed and then multiplied by ``factor``, rounded each time.  Numbers of binary16 are
+    held as binary32, and so is what they are multiplied by last.
 
     The inverse is the same with real and imaginary parts exchanged, before and after.
     """
@@ -41,21 +43,23 @@ def transform(x: Array, plan: FftPlan, factor: float, *, inverse: bool) -> Array
     if not plan.passes[0].radices or not rows:
         return _scaled(x, factor)
     done, left = 1, n
+    scales = _Scales(plan, rows) if plan.work == "binary16" else None
     for number, each in enumerate(plan.passes):
         first, last = number == 0, number + 1 == len(plan.passes)
         rest = left // each.length
         x = _pass(
-            x, plan, number, done, left, rest, factor if last else 1.0,
+            x, plan, number, done, left, rest, factor if last else 1.0, scales,
             swapped_in=inverse and first, swapped_out=inverse and last,
         )  # fmt: skip
-        if plan.storage == "binary16" and not last:
+        if scales is None and plan.storage == "binary16" and not last:
             x = _stored(x, done, each.length, rest)
         done, left = done * each.length, rest
     return x
 
 
 def _pass(
-    x: Array, plan: FftPlan, number: int, done: int, left: int, rest: int, factor: float, *, swapped_in: bool, swapped_out: bool
+    x: Array, plan: FftPlan, number: int, done: int, left: int, rest: int, factor: float, scales: _Scales | None,
+    *, swapped_in: bool, swapped_out: bool,
 ) -> Array:  # fmt: skip
     """One pass.  Its numbers lie as (rows, done, length, rest), and so do what it makes of them, but for the last pass."""
     kernels, work = load("fft_kernels"), plan.work
@@ -70,11 +74,18 @@ def _pass(
     tables, at_once = [], length
     for radix in radices:
         tables.append(
-            level_twiddles(at_once, radix, work) if at_once > radix else np.zeros((0, radix - 1, 2), real)
+            level_twiddles(at_once, radix, work).astype(real, copy=False)
+            if at_once > radix
+            else np.zeros((0, radix - 1, 2), real)
         )
         at_once //= radix
     none = np.zeros((0, 2), real)
-    shift, high, low = (0, none, none) if last else pass_twiddles(left, work)
+    shift, high, low = (0, none, none) if last else pass_twiddles(left, plan.turns)
+    halves = half_turn(n, work).astype(real) if plan.halved else none
+    drop = real(1)
+    if scales:
+        scales.begin(number, rows * done * rest)
+        drop = real(0.5 ** (0 if last else plan.falls[number + 1]))
     apart = length // radices[-1]
     groups = max(1, _CHUNK // (lanes * length))
     size = groups * lanes
@@ -87,18 +98,78 @@ def _pass(
         # Behind the last pass, number k of what block b was stands at b's digits, reversed, + done·k.
         to = row * n + _reversed(block, plan, number) if last else starts
         step = done if last else rest
+        if plan.halved:
+            to, step = row * n + column * length, 1
         used = -(-line.size // lanes)
         z, other = (_aligned((used, length, 2, lanes), x.dtype) for _ in range(2))
         kernels.gather[work](flat, starts, rest, swapped_in, z)
+        powers = none[:, 0]
+        if scales:
+            powers, factors = scales.of(z, line, row, block, column, rest)
+            kernels.multiply(z, factors)
         stride = 1
         for radix, table in zip(radices, tables, strict=True):
             kernels.level(radix, work)(z, other, table, stride)
             z, other, stride = other, z, stride * radix
+        if plan.halved:
+            kernels.join(z, halves)
         turns = column if not last else line[:0]
-        kernels.scatter[work](z, result, to, step, turns, apart, high, low, shift, swapped_out, real(factor))
+        kernels.scatter[work](
+            z,
+            result,
+            to,
+            step,
+            turns,
+            apart,
+            high,
+            low,
+            shift,
+            drop,
+            swapped_out,
+            powers if last else powers[:0],
+            real(factor),
+        )
 
     threads.each(work_on, range(0, lines, size))
     return y
+
+
+class _Scales:
+    """Of binary16: by which powers of two the transforms of a pass are to be multiplied in the end."""
+
+    def __init__(self, plan: FftPlan, rows: int) -> None:
+        self._plan, self._rows = plan, rows
+        self._before = self._now = np.zeros(0, np.float32)
+
+    def begin(self, number: int, lines: int) -> None:
+        self._number, self._before, self._now = number, self._now, np.empty(lines, np.float32)
+
+    def of(
+        self, z: Array, line: Array, row: Array, block: Array, column: Array, rest: int
+    ) -> tuple[Array, Array]:
+        """(those of lines, what their numbers in lanes are multiplied by now).  A lane without a line has any."""
+        length, lanes, falls = z.shape[1], z.shape[3], (*self._plan.falls, 0)
+        powers = np.ones(z.shape[0] * lanes, np.float32)
+        if self._number == 0:
+            largest = np.abs(z).max(axis=(1, 2)).reshape(-1)
+            if self._plan.halved:  # of both lanes
+                largest = np.repeat(largest.reshape(-1, 2).max(axis=1), 2)
+            exponent = np.where(largest > 0, np.maximum(np.frexp(largest)[1] - 1, LEAST), LEAST)
+            powers[:] = np.ldexp(np.float32(1), np.where(np.isfinite(largest), exponent, 0) + falls[0])
+            factors = 1 / powers.reshape(-1, 1, lanes)
+        else:
+            # The pass before had transforms of the numbers of this one, each in a column of its own.
+            last = self._plan.passes[self._number - 1].length
+            columns = length * rest
+            done = self._before.size // (self._rows * columns)
+            places = ((row * done + block // last) * columns + column)[:, None] + rest * np.arange(length)
+            ups = np.ones((powers.size, length), np.float32)
+            ups[: line.size] = self._before[places]
+            powers[:] = ups.max(axis=1)
+            factors = (ups / powers[:, None]).reshape(-1, lanes, length).transpose(0, 2, 1)
+            factors = np.ascontiguousarray(factors.astype(np.float16).astype(np.float32))
+        self._now[line] = np.ldexp(powers[: line.size], falls[self._number + 1])
+        return powers, factors
 
 
 def _reversed(block: Array, plan: FftPlan, number: int) -> Array:

@@ -56,7 +56,14 @@ class Butterfly:
         of c.  With C the matrix that makes of inputs what is rounded, and S the one that makes of errors what results see of
         them, results are off by S·diag(δ)·C·x, |δ| ≤ u: at most u·‖S·w‖₂·‖C/w‖₂ for any weights w.
         """
-        return _error(self)
+        return _errors(self)[0]
+
+    @property
+    def absolute_error(self) -> float:
+        """How far results can be off, in Euclidean norms over √length, if each step's result is off by 1 at most: of numbers so small
+        that their format holds multiples of its least number only.
+        """
+        return _errors(self)[1]
 
 
 class _Value(NamedTuple):
@@ -241,7 +248,7 @@ def _odd(builder: _Builder, x: list[_Complex]) -> list[_Complex]:
 
 
 @cache
-def _error(program: Butterfly) -> float:
+def _errors(program: Butterfly) -> tuple[float, float]:
     inputs, steps = 2 * program.length, program.steps
     rows = [np.eye(inputs)[i] for i in range(inputs)]
     rounded_rows, injected = [], []
@@ -274,4 +281,6 @@ def _error(program: Butterfly) -> float:
     sees = seen[inputs + np.array(injected)]
     weights = np.sqrt(np.linalg.norm(made, axis=1) / np.linalg.norm(sees, axis=1))
     bound = np.linalg.norm(sees * weights[:, None], 2) * np.linalg.norm(made / weights[:, None], 2)
-    return float(bound / math.sqrt(program.length) * (1 + 2.0**-20))
+    least = np.linalg.norm(seen[inputs + np.unique(injected)], 2) * math.sqrt(len(set(injected)))
+    scale = (1 + 2.0**-20) / math.sqrt(program.length)
+    return float(bound * scale), float(least * scale)

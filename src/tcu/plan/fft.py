@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -21,6 +22,8 @@ from tcu.plan.roots import roots_at, unit_roots
 from tcu.plan.version import VERSIONS
 
 __all__ = [
+    "IN_BINARY16",
+    "LEAST",
     "LONGEST",
     "MOST_SHIFT",
     "TOP",
@@ -37,6 +40,7 @@ __all__ = [
 ]
 
 Storage = Literal["binary16", "binary32", "binary64"]
+Work = Literal["binary16", "binary32", "binary64"]
 LONGEST = 1 << 31
 """The longest transform: kernels number its elements by 32 bits."""
 _AT_ONCE = {"binary16": 1 << 14, "binary32": 1 << 15, "binary64": 1 << 13}
@@ -45,16 +49,27 @@ share 2^15 numbers of binary32 took 405 us in place of 531, of binary16 423 in p
 _TILE = {"binary16": 16, "binary32": 8, "binary64": 4}
 """Neighbouring transforms of a pass that share what is loaded together, at least: 64 bytes of memory.  Of binary16 eight would
 do, but then a multiprocessor has one block of 2,048 numbers: 2^22 as 2,048·2,048 took 660 us, as 256·128·128 530 (H200)."""
-_LONGEST_BUTTERFLY = {"binary32": 32, "binary64": 16}
+IN_BINARY16 = 1 << 12, 1 << 26
+"""From which length to which transforms of an even number of pairs of binary16 are computed in binary16: shorter ones take as long in
+binary32, whose errors are a quarter; longer ones would be divided by so much that small numbers are lost."""
+_LANES_AT_ONCE, _LANES_WIDEST = 1 << 15, 1 << 11
+"""Of these: numbers that a multiprocessor holds, and the length of one of two passes, of eight columns at least."""
+_ROOM = 14
+"""Of binary16: a transform of 2^14 numbers, whose largest part is below 2, stays below 2^15.5."""
+_LONGEST_BUTTERFLY = {"binary16": 32, "binary32": 32, "binary64": 16}
 """Whose numbers a GPU's thread has in registers."""
 _PRIMES = (2, 3, 5, 7)
 _TWIDDLE = 3.0
 """Unit roundoffs that a product by a twiddle factor loses: 2 by its FMAs (C.-P. Jeannerod, P. Kornerup, N. Louvet, J.-M. Muller,
 2017), 1 by the factor's own roundings."""
+_SMALL_TWIDDLE = 3.0
+"""Least numbers' halves that it loses of each number besides: √2·(1 + 1), by products and FMAs."""
 _COARSE = 12.0
 """The same behind a pass, where the factor is a product of four of a table, by three products."""
 TOP = 15
 """A pass's transform is scaled so that its largest part is from 2^14 up to 2^15 in binary16."""
+LEAST = -24
+"""Of binary16's least number, 2 to this."""
 MOST_SHIFT = 126
 """By what power of two a pass's transform is scaled up at most: its inverse is a normal number."""
 
@@ -77,15 +92,34 @@ class FftPlan:
     """
 
     length: int
-    work: Literal["binary32", "binary64"]
-    """Of all additions and multiplications."""
+    work: Work
+    """Of all additions and multiplications.  In binary16, transforms of the first pass are each scaled by a power of two before their first
+    level, so that their largest part is from 1 up to 2, and divided by 2 to the first of ``falls``; behind a pass roots are divided by 2 to the next of these.
+    Numbers of a later pass first lose what the passes before scaled them by, but for the largest of it.  Results are scaled back in binary32."""
     storage: Storage
-    """Of real and imaginary parts between passes.  In binary16, a pass's transforms are each scaled by a power of two, so
-    that their largest part is from 2^14 up to 2^15, or it is 2^126."""
+    """Of real and imaginary parts between passes.  In binary16 behind work in binary32, a pass's transforms are each scaled by a power
+    of two, so that their largest part is from 2^14 up to 2^15, or it is 2^126."""
     passes: tuple[Pass, ...]
     chirp: FftPlan | None = None
     """Of a length with a prime factor above 7: the transforms of Bluestein's convolution."""
+    halved: bool = False
+    """Whether the one pass, of half the length, transforms the numbers of even and of odd place; then those of the odd are multiplied by
+    exp(-2πik/n), and butterflies of 2 make of both what is wanted."""
     version: int = VERSIONS["fft"]
+
+    @property
+    def turns(self) -> Work:
+        """Of the roots between passes: those of binary16 are products in binary32, rounded, and multiplied by one another."""
+        return "binary32" if self.work == "binary16" else self.work
+
+    @property
+    def falls(self) -> tuple[int, ...]:
+        """Of binary16: by 2 to what numbers are divided before each pass, or behind the one before, so that no step of it overflows."""
+        totals, done = [0], 2 if self.halved else 1
+        for each in self.passes:
+            done *= each.length
+            totals.append(max(0, (done - 1).bit_length() - _ROOM))
+        return tuple(after - before for before, after in pairwise(totals))
 
     @property
     def error(self) -> float:
@@ -110,6 +144,8 @@ class FftPlan:
                 total += 4 * (n - n // radix) if at_once > radix else 0
                 at_once //= radix
             left //= each.length
+            if self.halved:
+                total += 4 * n  # products by roots, and sums
             if number + 1 < len(self.passes):
                 total += 8 * n + 4 * (n // each.radices[-1])
         return total
@@ -119,7 +155,8 @@ class FftPlan:
             return f"fft {self.length}: chirp, {self.chirp}"
         ways = "; ".join("·".join(map(str, each.radices)) or "1" for each in self.passes)
         stored = "" if self.storage == self.work else f", stored as {self.storage}"
-        return f"fft {self.length} = {ways} in {self.work}{stored}"
+        halves = " and 2" if self.halved else ""
+        return f"fft {self.length} = {ways}{halves} in {self.work}{stored}"
 
 
 @lru_cache(maxsize=1024, typed=True)
@@ -136,7 +173,7 @@ def fft_plan(n: int, storage: Storage) -> FftPlan:
     n = length
     if n > LONGEST:
         raise ParameterError(f"a transform of {n:,} numbers: give at most 2^31; cut them into several")
-    work: Literal["binary32", "binary64"] = "binary64" if storage == "binary64" else "binary32"
+    work: Work = "binary64" if storage == "binary64" else "binary32"
     rest = n
     for prime in _PRIMES:
         while rest % prime == 0:
@@ -149,8 +186,24 @@ def fft_plan(n: int, storage: Storage) -> FftPlan:
                 "give at most 2^30, or a length of factors 2, 3, 5 and 7"
             )
         return FftPlan(n, work, work, (), fft_plan(length, work))
+    if storage == "binary16" and n % 2 == 0 and IN_BINARY16[0] <= n <= IN_BINARY16[1]:
+        return _in_binary16(n)
     lengths = _passes(n, storage)
     return FftPlan(n, work, storage, tuple(Pass(each, _radices(each, work)) for each in lengths))
+
+
+def _in_binary16(n: int) -> FftPlan:
+    halved = n <= _LANES_AT_ONCE
+    lengths = (n // 2,) if halved else _split(n, 2, _LANES_WIDEST) or _split(n, 3, _LANES_WIDEST)
+    passes = []
+    for each in lengths:
+        radices = _radices(each, "binary16")
+        if not halved and len(radices) > 2:
+            # Along columns, not the shortest level last, behind which a GPU's thread makes a root for each butterfly: 2^22 as
+            # 16·8·16 twice took 405 us, as 16·16·8 420 (H200).
+            radices = (*radices[:-2], radices[-1], radices[-2])
+        passes.append(Pass(each, radices))
+    return FftPlan(n, "binary16", "binary16", tuple(passes), halved=halved)
 
 
 def convolution_length(least: int) -> int:
@@ -271,6 +324,8 @@ def chirp_of(n: int, work: str) -> npt.NDArray[Any]:
 
 @lru_cache(maxsize=1024)
 def _error(plan: FftPlan) -> float:
+    if plan.work == "binary16":
+        return _error_in_binary16(plan)
     u = 2.0**-53 if plan.work == "binary64" else 2.0**-24
     total = 0.0
     for number, each in enumerate(plan.passes):
@@ -283,4 +338,40 @@ def _error(plan: FftPlan) -> float:
             # The smallest numbers are multiples of 2^-24, where a transform's largest part is 2^14 or more.
             own = 2.0**-11 + math.sqrt(2 * each.length) * 2.0**-39
             total += own + total * own
+    return total * (1 + 2.0**-10)
+
+
+def _error_in_binary16(plan: FftPlan) -> float:
+    """Roundings that are relative, and those of small numbers: by 2^-25 at most, over the norm of what is transformed.
+
+    Of the first pass's transform that was divided by the most, the norm is 2^-falls[0] or more; what k numbers become has √k times
+    it, and all falls divide it.  The others belong to the same transform, whose norm is no smaller.
+    """
+    u, small, total = 2.0**-11, 2.0**-25, 0.0
+    done, fall, twin = 1, 0, 2 if plan.halved else 1
+
+    def add(relative: float, absolute: float, made: int) -> float:
+        """Roundings of numbers that ``made`` each became of."""
+        own = relative + absolute * small * math.sqrt(numbers / made) * 2.0**fall
+        return total + own + total * own
+
+    for number, each in enumerate(plan.passes):
+        last = number + 1 == len(plan.passes)
+        fall = fall if number else plan.falls[0]
+        numbers, made = done * each.length * twin, done
+        # Products by powers of two.  Of a pass before, 2^-25 and less is none of binary16: numbers of a transform are up to √8·√done,
+        # in the mean of squares, over such a power.
+        total = add(0.0, math.sqrt(2.0) + (3.0 * math.sqrt(done) / 2.0**fall if number else 0.0), made)
+        for level, radix in enumerate(each.radices):
+            made *= radix
+            total = add(butterfly(radix).error * u, butterfly(radix).absolute_error, made)
+            if level + 1 < len(each.radices) or plan.halved:
+                total = add(_TWIDDLE * u, _SMALL_TWIDDLE, made)
+            elif not last:
+                # Two roots, each a product in binary32 and rounded, and their product.
+                fall += plan.falls[number + 1]
+                total = add(2 * _TWIDDLE * u + _COARSE * 2.0**-24, 2 * _SMALL_TWIDDLE, made)
+        done *= each.length
+    if plan.halved:
+        total = add(butterfly(2).error * u, butterfly(2).absolute_error, 2 * done)
     return total * (1 + 2.0**-10)

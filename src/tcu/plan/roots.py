@@ -20,6 +20,7 @@ DIGITS = 160
 """Binary digits of the fixed point."""
 _DIRECT = 512
 """Roots of an eighth of a turn that are computed one by one, at most."""
+_PRECISIONS = {"binary16": 11, "binary32": 24, "binary64": 53}
 
 _Pair = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 """A number as the sum of two, the second below half an ulp of the first."""
@@ -63,10 +64,10 @@ def circle(k: int, n: int) -> tuple[int, int]:
 
 
 def rounded(value: int, work: str) -> float:
-    """A number of the fixed point, to the nearest of "binary32" or "binary64"."""
+    """A number of the fixed point, to the nearest normal one of "binary16", "binary32" or "binary64"."""
     if value < 0:
         return -rounded(-value, work)
-    dropped = value.bit_length() - (24 if work == "binary32" else 53)
+    dropped = value.bit_length() - _PRECISIONS[work]
     if dropped <= 0:
         return math.ldexp(value, -DIGITS)
     # Nothing of this is a tie but what is exact.
@@ -74,7 +75,7 @@ def rounded(value: int, work: str) -> float:
 
 
 def unit_roots(n: int, work: str) -> npt.NDArray[Any]:
-    """(n, 2) of float32 or float64: real and imaginary parts of exp(-2πik/n), each correctly rounded."""
+    """(n, 2) of float16, float32 or float64: real and imaginary parts of exp(-2πik/n), each correctly rounded."""
     return roots_at(np.arange(n, dtype=np.int64), n, work)
 
 
@@ -162,5 +163,5 @@ def _nearest(pair: _Pair, work: str) -> npt.NDArray[Any]:
     # To odd first: then the second rounding knows on which side of a tie the number lies.
     bits = np.where(low * high < 0, np.nextafter(high, 0), high).view(np.int64)
     odd = (bits | (low != 0)).view(np.float64)
-    narrow: npt.NDArray[Any] = odd.astype(np.float32)
+    narrow: npt.NDArray[Any] = odd.astype(np.float16 if work == "binary16" else np.float32)
     return narrow

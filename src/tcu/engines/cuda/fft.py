@@ -118,7 +118,7 @@ def _sides(view: DeviceArray, call: FftCall, plan: FftPlan) -> tuple[FftLines, F
         return None
     name = real_format(view.dtype).name
     return (
-        FftLines(name, kind, extents, begins, number, count),
+        FftLines(name, kind, extents, begins, number, count, view.address % (2 * size) == 0),
         FftLines(name, target_kind, extents, ends, gapless[axis], numbers),
     )
 

@@ -31,7 +31,7 @@
 //   READ_STEP, WRITE_STEP, UP_STEP  from a number of a column to the next, where that is known beforehand, else 0
 //   ROWS_IN, ROWS_OUT  1: neighbouring threads take neighbouring numbers of one column; 0: neighbouring columns
 //   BY_COLUMN, PITCH  1: shared memory holds a column after the other, so many places apart; 0: the columns of a number beside each other
-//   IN_PARTS        1: shared memory has room for real numbers alone; real and imaginary parts are exchanged one after the other
+//   IN_PARTS        1: shared memory has room for real numbers alone; real and imaginary parts, of each lane, are exchanged one after the other
 //   SOURCE, TARGET  formats of real numbers in memory
 //   SOURCE_KIND, TARGET_KIND  of SourceKind
 //   SWAP_IN, SWAP_OUT, SWAP_LAST
@@ -42,6 +42,9 @@
 //   TURNED          results are multiplied by roots of unity, behind them transforms are left: BY_PRODUCTS of a table's; of a first level
 //                   alone by its twiddle factors, BY_TABLE; 0: they are not
 //   UP, DOWN        1: numbers are multiplied by what their column was divided by; columns are divided by powers of two
+//   HALVED, TWO_IN, TWO_OUT, UP_BESIDE, FALL, DROP  of binary16 (device/fourier/pass_of_lanes.cuh): lanes are even and odd numbers;
+//                   lanes are beside each other in memory, where 8 bytes begin; from a lane's place in p.up to the next's; columns
+//                   are divided by 2^FALL besides before the first level, by 2^DROP with roots of unity
 
 #include "device/fourier/numbers.cuh"
 #include "device/load/cluster_pairs.cuh"
@@ -70,6 +73,9 @@ constexpr int LEVELS = sizeof(RADICES_) / sizeof(int);
 
 enum Turned { BY_PRODUCTS = 1, BY_TABLE };
 
+constexpr u32 SIDE = WORK == BINARY16 && !HALVED ? 2 : 1;  // columns in the lanes of one
+constexpr u32 WIDTH = SIDE * COLUMNS;
+
 // What a block of a cluster has behind the first level.
 constexpr u32 OWN_COLUMNS = RADICES_[0] / CLUSTER, OWN_LENGTH = LENGTH / RADICES_[0];
 static_assert(CLUSTER == 1 || (COLUMNS == 1 && BY_COLUMN && WHOLE && !IN_PARTS && !TURNED && !UP && !DOWN && TARGET_KIND != HALVES));
@@ -82,11 +88,11 @@ struct FftTile {
     __device__ explicit FftTile(const FftPass& p) {
         const u32 tile = blockIdx.x / CLUSTER;
         if constexpr (FLAT) {
-            column = tile * COLUMNS;
+            column = tile * WIDTH;
         } else {
-            const u32 tiles = TILES ? TILES : (static_cast<u32>(p.columns) + COLUMNS - 1) / COLUMNS;
+            const u32 tiles = TILES ? TILES : (static_cast<u32>(p.columns) + WIDTH - 1) / WIDTH;
             const u32 blocks = BLOCKS ? BLOCKS : static_cast<u32>(p.blocks), rest = tile / tiles;
-            column = tile % tiles * COLUMNS;
+            column = tile % tiles * WIDTH;
             block = rest % blocks;
             batch = rest / blocks;
         }
@@ -132,7 +138,7 @@ struct Butterflies {
     __device__ bool has(u32 j) const { return COUNT % THREADS == 0 || threadIdx.x + j * THREADS < COUNT; }
 
     __device__ bool has(const FftPass& p, const FftTile& tile, u32 j) const {
-        return has(j) && (WHOLE || tile.column + column[j] < p.columns);
+        return has(j) && (WHOLE || tile.column + SIDE * column[j] < p.columns);
     }
 
     // Of the last level: which result of the pass a butterfly's first is, LENGTH / RADIX before the next, and of which of a tile's columns.
@@ -140,10 +146,13 @@ struct Butterflies {
     __device__ u32 of_tile(u32 j) const { return SENT ? 0 : column[j]; }
 };
 
+// Bytes of a place in shared memory: of numbers, or of their parts, of each lane.
+constexpr u32 PLACE = IN_PARTS ? sizeof(Complex) / (WORK == BINARY16 ? 4 : 2) : sizeof(Complex);
+
 // The place in shared memory of number l + k·STEP.  Behind each row of its banks, one place is left out.
 template <u32 STEP>
 __device__ inline u32 place(u32 l, u32 column, u32 k) {
-    constexpr u32 PADDING = 128 / (IN_PARTS ? sizeof(Floating) : sizeof(Complex)), UNIT = BY_COLUMN ? STEP : STEP * COLUMNS;
+    constexpr u32 PADDING = 128 / PLACE, UNIT = BY_COLUMN ? STEP : STEP * COLUMNS;
     const u32 first = BY_COLUMN ? l : l * COLUMNS + column, more = BY_COLUMN ? column * PITCH : 0;
     if constexpr ((CLUSTER > 1 ? OWN_LENGTH : LENGTH) % 2) return first + more + k * UNIT;
     if constexpr (UNIT % PADDING == 0) return first + first / PADDING + more + k * (UNIT + UNIT / PADDING);
@@ -151,12 +160,30 @@ __device__ inline u32 place(u32 l, u32 column, u32 k) {
     return at + at / PADDING + more;
 }
 
-__device__ inline Complex root(const FftPass& p, u32 at) {
-    const Complex* const high = static_cast<const Complex*>(p.high);
-    const Complex* const low = static_cast<const Complex*>(p.low);
+#if WORK == BINARY16
+typedef ComplexOf<float> Root;
+#else
+typedef Complex Root;
+#endif
+
+__device__ inline Root root(const FftPass& p, u32 at) {
+    const Root* const high = static_cast<const Root*>(p.high);
+    const Root* const low = static_cast<const Root*>(p.low);
     return times(high[at >> p.shift], low[at & ((1u << p.shift) - 1)]);
 }
 
+// By which number k of a column is multiplied; of lanes, that of two columns, over a power of two.
+__device__ inline Complex roots(const FftPass& p, u32 k, u32 column, bool second, u32 drop = 0) {
+#if WORK == BINARY16
+    const float scale = __uint_as_float((127 - drop) << 23);
+    const Root first = times(root(p, k * column), scale), other = times(root(p, k * (column + second)), scale);
+    return {lanes_of(first.re, other.re), lanes_of(first.im, other.im)};
+#else
+    return root(p, k * column);
+#endif
+}
+
+#if WORK != BINARY16
 // Times a table's, of so many; further numbers stay.  Without a branch, behind which the next number's loads would wait.
 __device__ inline Complex times_of(Complex x, const void* table, u32 at, u32 count) {
     const Complex product = times(x, static_cast<const Complex*>(table)[min(at, count - 1)]);
@@ -213,6 +240,7 @@ __device__ inline void fetch(const FftPass& p, const FftTile& tile, Butterflies<
         }
     }
 }
+#endif
 
 struct WholeNumber {
     __device__ Complex& operator()(Complex& x) const { return x; }
@@ -250,6 +278,16 @@ __device__ inline void hand_over(Word* shared, Butterflies<AT>& level, Butterfli
     take(shared, next, part);
 }
 
+// The same of two lanes, part by part.
+template <int AT>
+__device__ inline void hand_over_lanes(u16* shared, Butterflies<AT>& level, Butterflies<AT + 1>& next) {
+#pragma unroll
+    for (int part = 0; part < 4; ++part) {
+        if (part > 0) __syncthreads();
+        hand_over<AT>(shared, level, next, [part](Complex& x) -> u16& { return reinterpret_cast<u16*>(&x)[part]; });
+    }
+}
+
 #if CLUSTER > 1
 // The same of a cluster's first level: to the blocks that have its columns.
 __device__ inline void send(const Complex* shared, const Butterflies<0>& level, Butterflies<1>& next) {
@@ -278,7 +316,7 @@ template <int AT>
 __device__ inline void exchange(const FftPass& p, Complex* shared, Butterflies<AT>& level, Butterflies<AT + 1>& next) {
     typedef Butterflies<AT> L;
     constexpr u32 ROWS = L::LEFT / L::RADIX;
-    const Complex* const twiddles = static_cast<const Complex*>(p.twiddles) + table_of(AT);
+    const Twiddle* const twiddles = static_cast<const Twiddle*>(p.twiddles) + table_of(AT);
 #pragma unroll
     for (u32 j = 0; j < L::OWN; ++j) {
         if (!level.has(j)) continue;
@@ -289,7 +327,9 @@ __device__ inline void exchange(const FftPass& p, Complex* shared, Butterflies<A
     if constexpr (AT == 0) return send(shared, level, next);
 #endif
     if constexpr (AT > 0) __syncthreads();
-    if constexpr (IN_PARTS) {
+    if constexpr (IN_PARTS && WORK == BINARY16) {
+        hand_over_lanes<AT>(reinterpret_cast<u16*>(shared), level, next);
+    } else if constexpr (IN_PARTS) {
         Floating* const parts = reinterpret_cast<Floating*>(shared);
         hand_over<AT>(parts, level, next, RealPart());
         __syncthreads();
@@ -299,6 +339,9 @@ __device__ inline void exchange(const FftPass& p, Complex* shared, Butterflies<A
     }
 }
 
+#if WORK == BINARY16
+#include "device/fourier/pass_of_lanes.cuh"
+#else
 // The power of two by which each column is divided, so that its largest part is below 2^15.
 template <typename L>
 __device__ inline void find_largest(const FftPass& p, const FftTile& tile, const L& level, u32* largest) {
@@ -402,6 +445,7 @@ __device__ inline void store(
         }
     }
 }
+#endif
 
 template <int AT>
 __device__ inline void go_on(
@@ -413,7 +457,11 @@ __device__ inline void go_on(
         exchange<AT>(p, shared, level, next);
         go_on<AT + 1>(p, tile, shared, next, turns, largest);
     } else {
+#if WORK == BINARY16
+        store(p, tile, level, turns, largest);
+#else
         store(p, tile, level, shared, turns, largest);
+#endif
     }
 }
 
@@ -421,20 +469,28 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     typedef Butterflies<LEVELS - 1> Last;
     extern __shared__ __align__(16) unsigned char memory[];
     __shared__ Complex turns[TURNED == BY_PRODUCTS ? Last::RADIX * COLUMNS : 1];
-    __shared__ u32 largest[DOWN ? COLUMNS : 1];
+    __shared__ u32 largest[DOWN || WORK == BINARY16 ? WIDTH : 1];
 #if CLUSTER > 1
     load::arrive_in_cluster();
 #endif
     const FftTile tile(p);
-    Butterflies<0> first;
-    fetch(p, tile, first);
-    if constexpr (TURNED == BY_PRODUCTS)
+    const auto fill_turns = [&] {
         for (u32 own = threadIdx.x; own < Last::RADIX * COLUMNS; own += THREADS) {
-            const u32 column = tile.column + own % COLUMNS;
-            if (WHOLE || column < p.columns) turns[own] = root(p, own / COLUMNS * Last::APART * column);
+            const u32 column = tile.column + SIDE * (own % COLUMNS);
+            const bool second = WHOLE || column + 1 < p.columns;
+            if (WHOLE || column < p.columns) turns[own] = roots(p, own / COLUMNS * Last::APART, column, second);
         }
+    };
+    Butterflies<0> first;
+#if WORK == BINARY16
+    if constexpr (TURNED == BY_PRODUCTS) fill_turns();
+    fetch(p, tile, first, largest);
+#else
+    fetch(p, tile, first);
+    if constexpr (TURNED == BY_PRODUCTS) fill_turns();
     if constexpr (DOWN)
-        for (u32 own = threadIdx.x; own < COLUMNS; own += THREADS) largest[own] = 0;
+        for (u32 own = threadIdx.x; own < WIDTH; own += THREADS) largest[own] = 0;
     if constexpr (LEVELS == 1 && (TURNED == BY_PRODUCTS || DOWN)) __syncthreads();
+#endif
     go_on(p, tile, reinterpret_cast<Complex*>(memory), first, turns, largest);
 }

@@ -1,7 +1,8 @@
 // Complex numbers in registers, and in memory: pairs of real numbers of any FORMAT, BINARY16, BINARY32 or BINARY64.  What is
 // computed with them is rounded step by step.
 //
-// Compiled with WORK: BINARY32 or BINARY64, in which all is computed.
+// Compiled with WORK: BINARY16, BINARY32 or BINARY64, in which all is computed.  In binary16 an instruction takes two numbers, those
+// of two transforms beside each other: their lanes.
 
 #pragma once
 
@@ -9,33 +10,54 @@
 #include "device/types/options.cuh"
 #include "device/types/types.cuh"
 
+#if WORK == BINARY16
+#include "device/types/lanes.cuh"
+#endif
+
 namespace tcu::fourier {
 
 #if WORK == BINARY64
 typedef double Floating;
-#else
+#elif WORK == BINARY32
 typedef float Floating;
+#else
+typedef Lanes Floating;
 #endif
 
-struct alignas(2 * sizeof(Floating)) Complex {
-    Floating re, im;
+template <typename Real>
+struct alignas(2 * sizeof(Real)) ComplexOf {
+    Real re, im;
 };
+typedef ComplexOf<Floating> Complex;
 
 using tcu::times;  // beside those of complex numbers
 
-__device__ inline Complex times(Complex x, Complex w) {
+template <typename Real>
+__device__ inline ComplexOf<Real> times(ComplexOf<Real> x, ComplexOf<Real> w) {
     return {fused(x.re, w.re, -times(x.im, w.im)), fused(x.re, w.im, times(x.im, w.re))};
 }
 
-__device__ inline Complex times(Complex x, Floating factor) { return {times(x.re, factor), times(x.im, factor)}; }
+template <typename Real>
+__device__ inline ComplexOf<Real> times(ComplexOf<Real> x, Real factor) { return {times(x.re, factor), times(x.im, factor)}; }
 
 __device__ inline Complex swapped(Complex x) { return {x.im, x.re}; }
 
-// A constant, rounded to each format.
-__device__ constexpr Floating constant(double wide, float narrow) {
+// A constant, rounded to each format; the last is a code of binary16.
+#if WORK == BINARY16
+__device__ constexpr Floating constant(double, float, u32 code) { return {code * 0x10001}; }
+
+// A factor of all lanes: its real part's code below its imaginary part's.
+typedef u32 Twiddle;
+__device__ inline Complex times(Complex x, Twiddle w) { return times(x, Complex{low_of(w), high_of(w)}); }
+#else
+__device__ constexpr Floating constant(double wide, float narrow, u32) {
     return WORK == BINARY64 ? static_cast<Floating>(wide) : static_cast<Floating>(narrow);
 }
 
+typedef Complex Twiddle;
+#endif
+
+#if WORK != BINARY16
 __device__ inline Floating from_binary16(u32 code) {
     float value;
     asm("{ .reg .b16 h; mov.b16 h, %1; cvt.f32.f16 %0, h; }" : "=f"(value) : "h"(static_cast<u16>(code)));
@@ -103,5 +125,7 @@ __device__ inline Complex folded(Complex near, Complex far, Complex w) {
     const Complex odd = times(Complex{minus(near.re, far.re), plus(near.im, far.im)}, Complex{w.re, -w.im});
     return {minus(even.re, odd.im), plus(even.im, odd.re)};
 }
+
+#endif  // WORK
 
 }  // namespace tcu::fourier
