@@ -473,6 +473,57 @@ def test_kernels_are_recompiled_when_what_they_are_made_of_changes(tmp_path: Pat
     assert len(seen) == 3
 
 
+def test_processes_that_compile_at_once_do_not_mix_up_machine_code(tmp_path: Path) -> None:
+    """Whoever writes the list of files last, and wherever a process ends: a call has its own machine code, or none.  Numba's own
+    files mix it up.
+    """
+    from numba.core.caching import IndexDataCacheFile
+
+    from tcu.model.jit import Files
+
+    def found(kind: Any, ends: bool) -> list[Any]:
+        """What two calls have later, if two processes begin with empty lists, or if the first one ends while it writes, where files of
+        older sources are.
+        """
+        folder = tmp_path / f"{kind.__name__}{ends}"
+        folder.mkdir()
+        for key in "ab":
+            kind(str(folder), "kernel", "older").save(key, f"older {key}")
+        first, second = (kind(str(folder), "kernel", "now") for _ in range(2))
+        write_first = first._save_index
+        if ends:
+
+            def stop(overloads: Any) -> None:
+                write_first(overloads)
+                raise KeyboardInterrupt
+
+            first._save_index = stop
+            with pytest.raises(KeyboardInterrupt):
+                first.save("a", "a")
+        else:
+            begun, load = [{}], second._load_index
+            second._load_index = lambda: begun.pop() if begun else load()
+            first._save_index = lambda overloads: (write_first(overloads), second.save("b", "b"))
+            first.save("a", "a")
+        later = kind(str(folder), "kernel", "now")
+        return [later.load(key) for key in "ab"]
+
+    assert [found(Files, ends) for ends in (False, True)] == [[None, "b"], ["a", None]]
+    assert [found(IndexDataCacheFile, ends) for ends in (False, True)] == [[None, "a"], ["older a", None]]
+
+
+def test_machine_code_of_older_sources_is_taken_away(tmp_path: Path) -> None:
+    from tcu.model.jit import Files
+
+    for stamp in ("older", "now"):
+        files = Files(str(tmp_path), "kernel", stamp)
+        for key in "ab":
+            files.save(key, stamp + key)
+    (tmp_path / "kernel.other-7.nbc").touch()
+    assert [files.load(key) for key in "ab"] == ["nowa", "nowb"]
+    assert len(list(tmp_path.glob("kernel.*.nbc"))) == 3
+
+
 @pytest.mark.slow
 def test_machine_code_is_compiled_once_and_read_by_later_processes(tmp_path) -> None:
     """Numba's disk cache compares what a kernel closes over: a function there is another one in every process."""

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
+import hashlib
 import sys
 import zlib
 from pathlib import Path
@@ -11,6 +14,7 @@ from types import ModuleType
 
 import numba
 from numba.core import event
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 __all__ = ["fingerprint", "jit"]
 
@@ -42,12 +46,49 @@ class _Word(event.Listener):
 event.register("numba:compile", _Word())
 
 
+class Files(IndexDataCacheFile):
+    """A function's machine code on disk, whose files have the names of what they hold.
+
+    Numba numbers them, and writes down which one a call has before it writes the file.  Two processes that compile different
+    calls of a function at once, as all do after an installation, took the same number, and one of them had the other's machine code
+    from then on (measured: transforms of binary64 were given the kernel of binary32); a process that ended in between left a file of
+    sources before.
+    """
+
+    def __init__(self, cache_path, filename_base, source_stamp):
+        super().__init__(cache_path, filename_base, source_stamp)
+        self._base = filename_base
+
+    def save(self, key, data):
+        """Of what another process writes down at the same time one may be lost, and is compiled once more."""
+        held = hashlib.sha256(repr((key, self._source_stamp, self._version)).encode()).hexdigest()[:32]
+        name = f"{self._base}.{held}.nbc"
+        self._save_data(name, data)
+        overloads = self._load_index()
+        self._save_index({**overloads, key: name})
+        if overloads:
+            return
+        named = self._load_index().values()  # what is there besides is of other sources
+        for path in Path(self._cache_path).glob(f"{glob.escape(self._base)}.*.nbc"):
+            if path.name not in named:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+
+class _Cache(FunctionCache):
+    def __init__(self, function):
+        super().__init__(function)
+        # What Numba's own files hold is not read: it may be another call's.
+        stamp = "named", self._impl.locator.get_source_stamp()
+        self._cache_file = Files(self._cache_path, self._impl.filename_base, stamp)
+
+
 def jit(function):
     """Compile at first call; keep the machine code on disk where Numba finds a folder that it may write."""
-    try:
-        return numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # "no locator available": a read-only installation without a home
-        return numba.njit(nogil=True)(function)
+    compiled = numba.njit(nogil=True)(function)
+    with contextlib.suppress(RuntimeError):  # "no locator available": a read-only installation without a home
+        compiled._cache = _Cache(function)  # type: ignore[attr-defined]
+    return compiled
 
 
 def fingerprint(*modules: ModuleType) -> int:
