@@ -9,6 +9,7 @@ other libraries' arrays.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import fft_definition
@@ -412,15 +413,17 @@ def test_one_large_number_beside_small_ones_keeps_them_within_the_bound(n: int) 
     x = np.full((1, n, 2), 2.0**-14, np.float16)
     x[0, 5] = 4e4
     assert ratio(x, "forward", n) <= 1
-    spread = np.ldexp(np.sign(RNG.standard_normal((2, n, 2))), RNG.integers(-24, 16, (2, n, 1))).astype(
-        np.float16
-    )
-    found = host.fft(request(spread, "forward", n, 2.0**-8))
-    right = exact(spread, "forward", n) * 2.0**-8
+    rng, factor = (
+        np.random.default_rng(n),
+        2.0**-10,
+    )  # by which no result comes near binary16's largest number
+    spread = np.ldexp(np.sign(rng.standard_normal((2, n, 2))), rng.integers(-24, 16, (2, n, 1)))
+    spread = spread.astype(np.float16)
+    found = host.fft(request(spread, "forward", n, factor))
+    right = exact(spread, "forward", n) * factor
     off = np.linalg.norm(as_complex(found) - right, axis=-1)
-    assert (
-        off <= tcu.fft.error_bound(n, np.float16) * np.linalg.norm(right, axis=-1) + 2.0**-25 * np.sqrt(2 * n)
-    ).all()
+    bound = tcu.fft.error_bound(n, np.float16) * np.linalg.norm(right, axis=-1)
+    assert (off <= bound + 2.0**-25 * np.sqrt(2 * n)).all()
 
 
 @pytest.mark.parametrize("n", [16, 30, 97, 1 << 15])
@@ -474,3 +477,57 @@ def test_lengths_have_as_few_passes_as_there_can_be() -> None:
         "binary32", "binary16", "binary32", "binary16", "binary32",
     ]  # fmt: skip
     assert str(fft_plan(least, "binary16")) == "fft 4096 = 16·16·8 and 2 in binary16"
+
+
+@pytest.mark.parametrize("converts", [False, True])
+def test_numbers_are_rounded_to_binary16_alike_on_every_processor(
+    monkeypatch: pytest.MonkeyPatch, converts: bool
+) -> None:
+    """Also on those that do not convert; and FMAs are rounded once."""
+    from numba import njit
+
+    from tcu.model import fft_kernels
+
+    if converts and not fft_kernels._CONVERTS:
+        pytest.skip("this processor does not convert to binary16")
+    monkeypatch.setattr(fft_kernels, "_CONVERTS", converts)
+    rounded, fused = fft_kernels._rounded, fft_kernels._fused
+
+    @njit
+    def all_rounded(x: Any) -> Any:
+        return np.array([rounded(each) for each in x])
+
+    @njit
+    def all_fused(x: Any, y: Any, z: Any) -> Any:
+        return np.array([fused(x[i], y[i], z[i]) for i in range(x.size)])
+
+    rng = np.random.default_rng(7)
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+    finite = halves[np.isfinite(halves)]
+    ties = ((finite[:-1].astype(np.float64) + finite[1:]) / 2).astype(np.float32)
+    x = np.concatenate([
+        halves, ties, np.nextafter(ties, np.float32(np.inf)), np.nextafter(ties, np.float32(-np.inf)),
+        rng.integers(1 << 32, size=1 << 16, dtype=np.uint32).view(np.float32), np.float32([65519.99, 65520, -65520, 1e-45]),
+    ])  # fmt: skip
+    with np.errstate(over="ignore", invalid="ignore"):
+        wanted = x.astype(np.float16).astype(np.float32)
+    found = all_rounded(x)
+    assert np.array_equal(found, wanted, equal_nan=True)
+    assert np.array_equal(np.signbit(found)[~np.isnan(x)], np.signbit(wanted)[~np.isnan(x)])
+
+    a, b = (rng.choice(finite, 4000) for _ in range(2))
+    with np.errstate(over="ignore"):
+        near = -(a * b).astype(np.float16).astype(np.float32)
+    c = np.where(rng.random(4000) < 0.5, rng.choice(finite, 4000), near)
+    c[~np.isfinite(c)] = 1
+    for x, y, z, got in zip(a, b, c, all_fused(a, b, c), strict=True):
+        exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+        assert abs(exact) >= 65520 or got == nearest_half(exact), (x, y, z)
+
+
+def nearest_half(exact: Fraction) -> float:
+    """To nearest, ties to even, of less than binary16's largest number."""
+    unit = Fraction(2) ** -24
+    while abs(exact) >= 2048 * unit:
+        unit *= 2
+    return float(round(exact / unit) * unit)
