@@ -34,6 +34,7 @@
 #include "device/load/async_copy.cuh"
 #include "device/load/bulk_copy.cuh"
 #include "device/ragged/segment_sums.cuh"
+#include "device/types/lanes.cuh"
 
 using namespace tcu;
 
@@ -120,13 +121,6 @@ __device__ inline void store_vector(u32 at, uint4 v) {
 }
 
 #if ELEMENT == BINARY16
-
-// The larger magnitude in each half of two pairs of numbers.  NaN is larger than all.
-__device__ inline u32 larger(u32 a, u32 b) {
-    u32 most;
-    asm("{ .reg .b32 x, y; abs.f16x2 x, %1; abs.f16x2 y, %2; max.NaN.f16x2 %0, x, y; }" : "=r"(most) : "r"(a), "r"(b));
-    return most;
-}
 
 // What is left of each number of a pair after its largest multiple of 2^-FRACTION · `whole`: +0 if nothing.  `whole`
 // holds a power of two in both halves.
@@ -235,14 +229,14 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
         filled += WINDOW;
         load();
 #if ELEMENT == BINARY16
-        u32 mosts[4];
+        Lanes mosts[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            mosts[i] = ahead[0].word[i];
+            mosts[i] = {ahead[0].word[i]};
 #pragma unroll
-            for (int j = 1; j < VECTORS; ++j) mosts[i] = larger(mosts[i], ahead[j].word[i]);
+            for (int j = 1; j < VECTORS; ++j) mosts[i] = larger(mosts[i], Lanes{ahead[j].word[i]});
         }
-        most = larger(larger(mosts[0], mosts[1]), larger(mosts[2], mosts[3]));
+        most = larger(larger(mosts[0], mosts[1]), larger(mosts[2], mosts[3])).codes;
         u32 wrong = most + above & 0x80008000;
         if (__any_sync(ALL, unit.exponent != SumUnit::FINEST)) {
             const u32 whole = unit.whole();

@@ -7,12 +7,9 @@
 #pragma once
 
 #include "device/types/ieee.cuh"
+#include "device/types/lanes.cuh"
 #include "device/types/options.cuh"
 #include "device/types/types.cuh"
-
-#if WORK == BINARY16
-#include "device/types/lanes.cuh"
-#endif
 
 namespace tcu::fourier {
 
@@ -66,11 +63,7 @@ __device__ inline Floating from_binary16(u32 code) {
 
 // A NaN has all fraction bits set.
 __device__ inline u32 to_binary16(Complex x) {
-    u32 both;
-    asm("{ .reg .b16 l, h; cvt.rn.f16.f32 l, %1; cvt.rn.f16.f32 h, %2; mov.b32 %0, {l, h}; }"
-        : "=r"(both)
-        : "f"(static_cast<float>(x.re)), "f"(static_cast<float>(x.im)));
-    return both;
+    return lanes_of(static_cast<float>(x.re), static_cast<float>(x.im)).codes;
 }
 
 // LINES: the second cache fetches the whole line of a number of 4 bytes, as another block is about to read the rest.  Passes along
