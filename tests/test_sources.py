@@ -33,9 +33,11 @@ from tcu.study.sources import (
     PARTS,
     PEERS,
     RECORD,
+    TRANSFORMS,
     changed,
     digests,
     digests_of_kernels,
+    is_source,
     kernels_of,
     parts_of,
     remark,
@@ -142,6 +144,16 @@ def test_a_digest_is_that_of_git_and_one_byte_changes_it(tmp_path: Path) -> None
     assert sources.at_commit("HEAD", tmp_path) == first
     (tmp_path / "src/tcu/gpu/README.md").write_text("other words")
     assert digests(tmp_path / "src" / "tcu") == first, "words are no sources"
+
+
+def test_a_file_of_transforms_belongs_to_them_alone() -> None:
+    for part, paths in PARTS.items():
+        for path in paths:
+            assert (ROOT / "src" / "tcu" / path).exists(), path
+            if path.endswith(".py"):
+                assert [each for each in PARTS if is_source(path, each)] == [part]
+    assert is_source("plan/matmul.py", "model") and is_source("model/__init__.py", "model")
+    assert not any(is_source("plan/version.py", part) for part in PARTS)
 
 
 def test_what_is_measured_now_holds_the_digests_of_what_runs() -> None:
@@ -314,7 +326,7 @@ def test_every_file_of_results_has_digests() -> None:
     for name, document in sources.files().items():
         held = sources.of_file(name, document)
         assert held is not None, f"{name}: run python benchmarks/sources.py"
-        assert set(held) >= {*PARTS} - {PEERS, INTEGERS}, name  # which are younger than some files
+        assert set(held) >= {*PARTS} - {PEERS, INTEGERS, TRANSFORMS}, name  # which are younger than some files
         parts = sources.measured_parts(name, document)
         assert set(parts) <= set(held) | set(kernels), f"{name} measures what there is not: {parts}"
     record = json.loads((ROOT / "benchmarks" / "results" / RECORD).read_text())

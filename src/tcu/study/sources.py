@@ -1,7 +1,7 @@
 """Of which sources figures are: digests of the parts of tcu that a run measures, then and now.
 
-A part is some folders, or the kernels that one module launches.  A digest of folders is over the names and git's own hashes
-of their files, so that it can be told of any commit without them; one of kernels is over what :mod:`tcu.study.launches`
+A part is some folders or files, or the kernels that one module launches.  A digest of files is over their names and git's own
+hashes of them, so that it can be told of any commit without them; one of kernels is over what :mod:`tcu.study.launches`
 finds.
 """
 
@@ -17,11 +17,11 @@ from tcu.study.launches import launching
 from tcu.study.study import Study
 
 __all__ = [
-    "GPU", "INTEGERS", "KERNELS_OF", "PARTS", "PEERS", "RECORD", "changed", "digest", "digests", "digests_of_kernels", "is_source", "kernels_of",
+    "GPU", "INTEGERS", "KERNELS_OF", "PARTS", "PEERS", "RECORD", "TRANSFORMS", "changed", "digest", "digests", "digests_of_kernels", "is_source", "kernels_of",
     "parts_of", "remark", "together",
 ]  # fmt: skip
 
-GPU, PEERS, INTEGERS = "GPU kernels", "peers on a GPU", "integers"
+GPU, PEERS, INTEGERS, TRANSFORMS = "GPU kernels", "peers on a GPU", "integers", "Fourier transforms"
 
 PARTS: dict[str, tuple[str, ...]] = {
     GPU: ("gpu", "engines/cuda"),
@@ -30,8 +30,14 @@ PARTS: dict[str, tuple[str, ...]] = {
     "algorithms": ("algorithms", "machine"),
     "probes": ("probes",),
     INTEGERS: ("integers",),
-}
-"""Part → its folders in tcu."""
+    TRANSFORMS: (
+        "engines/host/fft.py", "model/fft.py", "model/fft_kernels.py", "ops/fft.py", "plan/butterflies.py", "plan/fft.py", "plan/roots.py",
+    ),
+}  # fmt: skip
+"""Part → its folders and files in tcu.  A file that is named belongs to that part alone: no sum or product runs a transform's."""
+_NAMED = {file for paths in PARTS.values() for file in paths if "." in file}
+_NUMBERS = "plan/version.py"
+"""Of no part: its numbers change with the plans that they count."""
 KERNELS_OF = "kernels of "
 """The part that a module of tcu.gpu launches, by its name."""
 _SUFFIXES = (".py", ".cu", ".cuh", ".json")
@@ -46,7 +52,13 @@ def kernels_of(*modules: str) -> tuple[str, ...]:
 
 def is_source(name: str, part: str) -> bool:
     """Whether a file, by its path in tcu, belongs to a part."""
-    return name.endswith(_SUFFIXES) and any(name.startswith(f"{folder}/") for folder in PARTS[part])
+    if name in _NAMED:
+        return name in PARTS[part]
+    return (
+        name.endswith(_SUFFIXES)
+        and name != _NUMBERS
+        and any(name.startswith(f"{folder}/") for folder in PARTS[part])
+    )
 
 
 def digest(files: Mapping[str, str]) -> str:
