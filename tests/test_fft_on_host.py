@@ -56,6 +56,7 @@ def host(monkeypatch: pytest.MonkeyPatch, built: Path) -> HostGpu:
 def short(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Plans of more passes; what is kept of them, chirps that they transformed among it, goes with them."""
     monkeypatch.setattr(plans, "_AT_ONCE", AT_ONCE)
+    monkeypatch.setattr(plans, "_FIRST", {"binary16": 16, "binary32": 32, "binary64": 32})
     monkeypatch.setattr(plans, "IN_BINARY16", (1 << 20, 1 << 20))
     yield from planned_anew()
 
@@ -66,6 +67,7 @@ def in_binary16(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(plans, "IN_BINARY16", (16, 1 << 14))
     monkeypatch.setattr(plans, "_LANES_AT_ONCE", 256)
     monkeypatch.setattr(plans, "_LANES_WIDEST", 64)
+    monkeypatch.setitem(plans._FIRST, "binary16", 64)
     monkeypatch.setattr(plans, "_ROOM", 7)
     monkeypatch.setitem(fft_pass._TILE, "binary16", 512)
     yield from planned_anew()

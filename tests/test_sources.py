@@ -326,7 +326,9 @@ def test_every_file_of_results_has_digests() -> None:
     for name, document in sources.files().items():
         held = sources.of_file(name, document)
         assert held is not None, f"{name}: run python benchmarks/sources.py"
-        assert set(held) >= {*PARTS} - {PEERS, INTEGERS, TRANSFORMS}, name  # which are younger than some files
+        assert set(held) >= {*PARTS} - {PEERS, INTEGERS, TRANSFORMS}, (
+            name
+        )  # which are younger than some files
         parts = sources.measured_parts(name, document)
         assert set(parts) <= set(held) | set(kernels), f"{name} measures what there is not: {parts}"
     record = json.loads((ROOT / "benchmarks" / "results" / RECORD).read_text())

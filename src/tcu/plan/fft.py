@@ -52,8 +52,12 @@ do, but then a multiprocessor has one block of 2,048 numbers: 2^22 as 2,048·2,0
 IN_BINARY16 = 1 << 12, 1 << 26
 """From which length to which transforms of an even number of pairs of binary16 are computed in binary16: shorter ones take as long in
 binary32, whose errors are a quarter; longer ones would be divided by so much that small numbers are lost."""
-_LANES_AT_ONCE, _LANES_WIDEST = 1 << 15, 1 << 11
-"""Of these: numbers that a multiprocessor holds, and the length of one of two passes, of eight columns at least."""
+_LANES_AT_ONCE, _LANES_WIDEST = 1 << 15, 1 << 12
+"""Of these: numbers that a multiprocessor holds, and the longest pass, of eight columns at least."""
+_FIRST = {"binary16": 1 << 10, "binary32": 1 << 11, "binary64": 1 << 11}
+"""The longest first one of two passes.  It reads and writes pieces of as many columns as a block takes, where the last one reads whole
+rows: of binary32 passes of 2,048 numbers took 470 us as the first and 317 as the last, of 1,024 324 and 280, of 4,096 535 and 342 (H200,
+2^26 numbers)."""
 _ROOM = 14
 """Of binary16: a transform of 2^14 numbers, whose largest part is below 2, stays below 2^15.5."""
 _LONGEST_BUTTERFLY = {"binary16": 32, "binary32": 32, "binary64": 16}
@@ -194,7 +198,7 @@ def fft_plan(n: int, storage: Storage) -> FftPlan:
 
 def _in_binary16(n: int) -> FftPlan:
     halved = n <= _LANES_AT_ONCE
-    lengths = (n // 2,) if halved else _split(n, 2, _LANES_WIDEST) or _split(n, 3, _LANES_WIDEST)
+    lengths = (n // 2,) if halved else _several(n, _FIRST["binary16"], _LANES_WIDEST)
     passes = []
     for each in lengths:
         radices = _radices(each, "binary16")
@@ -212,30 +216,45 @@ def convolution_length(least: int) -> int:
 
 
 def _passes(n: int, storage: Storage) -> tuple[int, ...]:
-    """The lengths of the passes: as few as a multiprocessor can do in whole tiles, and of like length."""
+    """The lengths of the passes: as few as a multiprocessor can do in whole tiles."""
     if n <= _AT_ONCE[storage]:
         return (n,)
-    widest = _AT_ONCE[storage] // _TILE[storage]
-    found = _split(n, 2, widest)
-    while not found:  # of three, all lengths there are
-        found = _split(n, 3, widest)
+    return _several(n, _FIRST[storage], _AT_ONCE[storage] // _TILE[storage])
+
+
+def _several(n: int, first: int, widest: int) -> tuple[int, ...]:
+    """Two passes, the last one of up to four times the length of the first one, if that is possible; or three of like length.
+
+    2^20 numbers of binary32 as 512·2048 took 582 us, as 1024·1024 604; 2^22 as 1024·4096 682, as 2048·2048 790; 2^24 as 256·256·256 850, as
+    4096·4096 883; 2^16 of binary16 as 128·512 280, as 256·256 273 (H200, 2^26 numbers).
+    """
+    two = [
+        (max(2 * each, n // each), abs(each - 256), each)
+        for each in _divisors(n)
+        if each <= first and n // each <= widest
+    ]
+    if two:
+        each = min(two)[-1]
+        return each, n // each
+    found: tuple[int, ...] = ()
+    while not found:
+        found = _three(n, widest)
         widest *= 2
     return found
 
 
-def _split(n: int, count: int, widest: int) -> tuple[int, ...]:
-    """n as that many factors up to ``widest``, the largest first and as small as can be."""
-    if count == 1:
-        return (n,) if n <= widest else ()
-    best: tuple[int, ...] = ()
-    for first in sorted(_divisors(n)):
-        if first**count < n or first > widest:
-            continue
-        rest = _split(n // first, count - 1, first)
-        if rest:
-            best = (first, *rest)
-            break
-    return best
+def _three(n: int, widest: int) -> tuple[int, ...]:
+    """n as three factors up to ``widest``, the largest first and as small as can be."""
+    return min(
+        (
+            (x, y, n // (x * y))
+            for x in _divisors(n)
+            if x <= widest
+            for y in _divisors(n // x)
+            if y <= x and n // (x * y) <= y
+        ),
+        default=(),
+    )
 
 
 @lru_cache(maxsize=1024)
