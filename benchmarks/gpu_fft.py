@@ -46,12 +46,13 @@ def cases() -> list[Case]:
         Case(dtype, (1 << p,), 1 << total - p)
         for dtype, total, powers in (
             ("complex32", 26, (8, 10, 12, 13, 14, 15, 16, 18, 20, 22, 24, 26)),
-            ("complex64", 26, (8, 10, 12, 13, 14, 15, 16, 17, 18, 20, 22, 24, 26)),
+            ("complex64", 26, (8, 10, 12, 13, 14, 15, 16, 17, 18, 20, 21, 22, 24, 26)),
             ("complex128", 25, (8, 12, 14, 16, 20, 24)),
         )
         for p in powers
     ]
-    found += [Case("complex64", (1 << p,), 1) for p in (16, 18, 20, 22, 24)]
+    found += [Case(dtype, (1 << p,), 1) for dtype in ("complex32", "complex64") for p in (16, 18, 20, 22, 24)]
+    found += [Case("complex32", (5 << 12,), (1 << 25) // (5 << 12))]
     found += [Case("complex64", (n,), (1 << 25) // n) for n in (1000, 3**9, 5 << 12, 10007)]
     found += [
         Case("complex64", (4096, 4096), 1, "fft2", (-2, -1)),

@@ -1942,6 +1942,43 @@ def test_variances_of_rows(host: HostGpu, dtype: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_variances_of_rows_that_a_warp_goes_on_with(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: str
+) -> None:
+    monkeypatch.setattr(moments, "_ENOUGH", 1)
+    rng, kind = np.random.default_rng(6), get_format(dtype).dtype
+    ahead = set()
+    for n in (1032, 3000, 4096, 4104, 6000, 8192, 12_000):
+        x = numbers_of(rng, "spread", 2 * n, kind).reshape(2, n)
+        for shift, gap in ((0, 0), (1, 3)):
+            found = variances(host, x, shift=shift, gap=gap)
+            with np.errstate(all="ignore"):
+                wanted = tcu.var(x, 1, dtype="float64")
+            assert alike(found, wanted), (n, shift)
+            ahead.add(tuple(host.macros[-1].get(name) for name in ("LONGER", "AHEAD")))
+    assert {(1, 0), (3, 1)} <= ahead
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("ask(tile + 1);", "ask(tile);"),
+        ("for (int i = 1; i < LONGER; ++i) asked", "for (int i = 2; i < LONGER; ++i) asked"),
+        ("* i64(PER_LOAD) + i * TURN; };", "* i64(PER_LOAD) + i * WARP; };"),
+    ],
+)
+def test_an_error_in_vectors_asked_for_ahead_is_seen(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str
+) -> None:
+    monkeypatch.setattr(moments, "_ENOUGH", 1)
+    x = (np.random.default_rng(8).standard_normal((2, 4096)) + 3).astype(np.float32)
+    wanted = tcu.var(x, 1, dtype="float64")
+    assert complaint_about(host, "moments", right, wrong, lambda: variances(host, x), wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_variances_of_segments(host: HostGpu, dtype: str) -> None:
     rng, kind = np.random.default_rng(7), get_format(dtype).dtype
     for mean, longs in ((3, (2500,)), (40, (9000, 17_000)), (700, (33_000,))):

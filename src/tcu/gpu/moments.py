@@ -27,12 +27,15 @@ _LONGER = 2
 """A segment that shares a warp with others may be so many times as long as they are on average."""
 _BLOCKS = 8
 """For each multiprocessor, before the chunks of a group have one block for several."""
-_RESIDENT = {8: 2, 4: 3, 2: 4}
-"""Blocks of 256 threads per multiprocessor, by the numbers of a load: two accumulators for each stay in registers."""
-_RESIDENT_ALONE = {False: {8: 6, 4: 6, 2: 6}, True: {8: 5, 4: 5, 2: 6}}
-"""Blocks of 128 threads, for variances of rows that have a warp each; True: of rows that go on beyond the warp's tiles."""
-_RESIDENT_OF_ROWS = {True: {8: 4, 4: 4, 2: 4}, False: {8: 3, 4: 3, 2: 4}}
-"""And of those that have blocks; True: of whole vectors (of 131,072 numbers of binary32 3.90 in place of 3.39 TB/s, H200)."""
+_AHEAD = 4
+"""Vectors of a lane for a tile up to which it asks for those of the next tile, too."""
+_THREADS: dict[str, dict[int, int]] = {
+    "of rows, ahead": {8: 512, 4: 512, 2: 512}, "of rows, longer": {8: 640, 4: 640, 2: 768}, "of rows, alone": {8: 768, 4: 768, 2: 768},
+    "of rows, whole": {8: 1024, 4: 1024, 2: 1024}, "of rows": {8: 768, 4: 768, 2: 1024}, "others": {8: 512, 4: 768, 2: 1024},
+}  # fmt: skip
+"""Of a multiprocessor at least, by the numbers of a load, for variances of rows and else: so that accumulators stay in registers.  Rows
+are those of a warp each, which asks AHEAD, goes on beyond its tiles or not, or of blocks: of whole vectors (of 131,072 numbers of binary32
+3.90 in place of 3.39 TB/s, H200) or not."""
 
 
 Moments = struct("Moments", """
@@ -100,10 +103,12 @@ def moments_recipe(
     if alone:
         together = _WARPS_ALONE * (_WARP // lanes) * turns
         threads = _WARPS_ALONE * _WARP
-        resident = _RESIDENT_ALONE[longer][per_load] if of_rows else _RESIDENT[per_load] * 256 // threads
+        vectors = -(-plan.n // turn)  # of a lane for a tile
+        ahead = longer and is_whole and term != "product" and vectors <= _AHEAD
+        kind = "of rows, ahead" if ahead else "of rows, longer" if longer else "of rows, alone"
         own = {
-            "ALONE": 1, "RESIDENT": resident, "LANES": lanes, "TILES": tiles, "TURNS": turns, "LONGER": int(longer),
-            "WHOLE": whole,
+            "ALONE": 1, "RESIDENT": _THREADS[kind if of_rows else "others"][per_load] // threads, "LANES": lanes, "TILES": tiles,
+            "TURNS": turns, "LONGER": vectors if ahead else int(longer), "AHEAD": int(ahead), "WHOLE": whole,
         }  # fmt: skip
         kernels.append(KernelChoice(
             "moments", {**macros, **own}, max(-(-groups // together), 1), threads, problem(), takes,
@@ -116,8 +121,9 @@ def moments_recipe(
                 "moments", 2 * (plan.n // least + groups + 1 if ragged else groups * chunks), ones=True
             )
             takes = takes | {"slots": SPACE}
-        resident = (_RESIDENT_OF_ROWS[is_whole] if of_rows else _RESIDENT)[per_load]
-        own = {"ALONE": 0, "RESIDENT": max(1, min(16, resident * 8 // warps)), "WHOLE": int(is_whole)}
+        kind = "others" if not of_rows else "of rows, whole" if is_whole else "of rows"
+        resident = max(1, min(16, _THREADS[kind][per_load] // plan.block))
+        own = {"ALONE": 0, "RESIDENT": resident, "WHOLE": int(is_whole)}
         kernels.append(KernelChoice(
             "moments", {**macros, **own}, max(groups, 1), plan.block, problem(), takes, more=parts,
         ))  # fmt: skip

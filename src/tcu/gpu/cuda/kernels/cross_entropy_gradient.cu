@@ -17,6 +17,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK, resident(RESIDENT, BLOCK)) c
     const bool counts = target != p.ignored, fits = target >= 0 && target < p.length;
     const RowInMemory row(static_cast<const Code*>(p.data) + number * p.stride, static_cast<RowIndex>(p.length), thread_of_row());
     ResultNumber* const out = static_cast<ResultNumber*>(p.out) + number * p.length;
+    OwnNumbers own;
+    if (EAGER) own.load(row, 0);  // of one step
 
     // The largest number, 1 / S, the logarithm of the sum, and the gradient of the loss.
     const Working* const parts = static_cast<const Working*>(p.parts) + 4 * number;
@@ -25,10 +27,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK, resident(RESIDENT, BLOCK)) c
     const Working less = times(given, rounded_real(p.share)), of_target = times(given, rounded_real(p.kept));
     const auto gradient = [&](Working x) { return fused(times(exponential(minus(x, most)), over), factor, -less); };
 
-    OwnNumbers own;
     for (RowIndex first = blockIdx.y * STEP; first < row.vectors(); first += gridDim.y * STEP) {
+        if (!EAGER && counts) own.load(row, first);
         if (counts) {
-            own.load(row, first);
             store(row, out, first, [&](int i, int j) { return gradient(own.number(i, j)); });
         } else {
             store(row, out, first, [](int, int) { return Working(0); });

@@ -19,6 +19,7 @@
 //   TILES       with ALONE: warps of the plan that a group reaches, up to 8; 1 where LANES are fewer than 32
 //   TURNS       with ALONE: groups of a warp, or of LANES lanes, one after another
 //   LONGER      with ALONE: 1: groups may have numbers beyond their tiles, which follow by turns
+//   AHEAD       with ALONE: 1: a lane has LONGER vectors of a tile, which are asked for before those of the tile in front of it are added
 //   RAGGED      1: groups are segments; 0: rows
 //   WHOLE       1: every vector of a row has no numbers beside it; 2: and each lane has one in every tile
 //   TERM        MOMENTS; PRODUCT or SQUARE: only the second sum, of x · y or of x · x
@@ -293,10 +294,33 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) moments(const
             put(tile, turn, of_lane);
         }
     }
+#elif AHEAD
+    const MomentGroup own(p, first_group);
+    const double pivot = own.pivot();
+    const auto place = [lane](int tile, int i) { return (tile * WARP + lane) * i64(PER_LOAD) + i * TURN; };
+    AskedOfBoth<LONGER> asked, next;
+    const auto ask = [&](int tile) {
+#pragma unroll
+        for (int i = 0; i < LONGER; ++i) next.ask(i, own.data, own.other, tile < TILES ? own.length : 0, place(tile, i));
+    };
+    ask(0);
+    // One tile's text for all: with eight, registers went to memory, and rows of 8192 numbers of bfloat16 had 1.71 TB/s (H200).
+#pragma unroll 1
+    for (int tile = 0; tile < TILES; ++tile) {
+        asked = next;
+        ask(tile + 1);
+        MomentSums of_lane;
+        asked.template add_to<true>(of_lane, 0, own.data, own.other, own.length, place(tile, 0), pivot);
+#pragma unroll
+        for (int i = 1; i < LONGER; ++i) asked.add_to(of_lane, i, own.data, own.other, own.length, place(tile, i), pivot);
+        of_lane.fold();
+#pragma unroll
+        for (int i = 0; i < TILES; ++i)
+            if (i == tile) put(i, 0, of_lane);
+    }
 #elif LONGER && !RAGGED
     const MomentGroup own(p, first_group);
     const double pivot = own.pivot();
-    // One tile's text for all: with eight, registers went to memory, and rows of 8192 numbers of bfloat16 had 1.71 TB/s (H200).
 #pragma unroll 1
     for (int tile = 0; tile < TILES; ++tile) {
         MomentSums of_lane;

@@ -22,7 +22,7 @@ __device__ inline void read_granule(const void* from, u32 (&words)[WORDS]) {
         const uint2 v = __ldg(static_cast<const uint2*>(from));
         words[0] = v.x, words[1] = v.y;
     } else {
-        const uint4 v = read_once(from);
+        const uint4 v = __ldg(static_cast<const uint4*>(from));
         words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
     }
 }

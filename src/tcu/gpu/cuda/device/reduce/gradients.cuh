@@ -27,7 +27,7 @@ struct Gradients {
             constexpr int PER_GRANULE = 16 / sizeof(GivenCode);
 #pragma unroll
             for (int j = 0; j < PER_LOAD; j += PER_GRANULE) {
-                const uint4 words = load::read_once(row + offset + j);
+                const uint4 words = __ldg(reinterpret_cast<const uint4*>(row + offset + j));
                 memcpy(codes + j, &words, sizeof words);
             }
         } else {
