@@ -1956,7 +1956,8 @@ def test_variances_of_rows_that_a_warp_goes_on_with(
                 wanted = tcu.var(x, 1, dtype="float64")
             assert alike(found, wanted), (n, shift)
             ahead.add(tuple(host.macros[-1].get(name) for name in ("LONGER", "AHEAD")))
-    assert {(1, 0), (3, 1)} <= ahead
+    assert (1, 0) in ahead
+    assert ((3, 1) in ahead) == (dtype != "float64"), "which has no time to gain"
 
 
 @pytest.mark.slow

@@ -34,6 +34,9 @@ CrossEntropyGradient = struct("CrossEntropyGradient", """
     double kept, share, twice_z_loss;
 """)  # fmt: skip
 _TAKES = {"targets": OTHER, "parts": ROOM}
+_THREADS, _OF_A_BLOCK = 1280, 1 << 15
+"""Of a multiprocessor, for numbers of binary32, and up to which length: with registers for as many threads as logarithms of sums have,
+of rows of 1000 46 words went to memory."""
 
 
 def cross_entropy_recipe(rows: Rows, element: Format, weights: Weights, gpu: Gpu) -> Recipe:
@@ -42,9 +45,12 @@ def cross_entropy_recipe(rows: Rows, element: Format, weights: Weights, gpu: Gpu
     smoothing = weights.label_smoothing
     numbers = [float(target.dtype.type(each)) for each in (1 - smoothing, smoothing, weights.z_loss)]
     problem = CrossEntropy(0, 0, 0, 0, rows.count, rows.length, rows.stride, weights.ignore_index, *numbers)
+    tuned = tuned_of("log", element)
+    if element.bits == 32 and rows.length <= _OF_A_BLOCK:
+        tuned = tuned._replace(threads=_THREADS)
     kernel = kernel_of_rows(
-        "cross_entropy", rows, element, target, problem, has_clusters("log", element, gpu), takes=_TAKES,
-        tuned=tuned_of("log", element), SMOOTH=int(bool(smoothing)),
+        "cross_entropy", rows, element, target, problem, has_clusters("log", element, gpu), takes=_TAKES, tuned=tuned,
+        SMOOTH=int(bool(smoothing)),
     )  # fmt: skip
     return Recipe((kernel,))
 

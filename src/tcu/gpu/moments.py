@@ -27,15 +27,16 @@ _LONGER = 2
 """A segment that shares a warp with others may be so many times as long as they are on average."""
 _BLOCKS = 8
 """For each multiprocessor, before the chunks of a group have one block for several."""
-_AHEAD = 4
-"""Vectors of a lane for a tile up to which it asks for those of the next tile, too."""
+_AHEAD = {8: 4, 4: 4, 2: 0}
+"""Vectors of a lane for a tile up to which it asks for those of the next tile, too, by the numbers of each: of 4096 numbers of bfloat16 2.77
+in place of 1.99 TB/s, of 8192 3.34 in place of 2.71, of 2048 of binary32 3.32 in place of 2.49, of binary64 4.22 in place of 4.35 (H200)."""
 _THREADS: dict[str, dict[int, int]] = {
-    "of rows, ahead": {8: 512, 4: 512, 2: 512}, "of rows, longer": {8: 640, 4: 640, 2: 768}, "of rows, alone": {8: 768, 4: 768, 2: 768},
-    "of rows, whole": {8: 1024, 4: 1024, 2: 1024}, "of rows": {8: 768, 4: 768, 2: 1024}, "others": {8: 512, 4: 768, 2: 1024},
+    "ahead": {8: 640, 4: 640}, "whole and longer": {8: 512, 4: 640, 2: 768}, "longer": {8: 640, 4: 640, 2: 768}, "alone": {8: 768, 4: 768, 2: 768},
+    "whole and of blocks": {8: 1024, 4: 1024, 2: 1024}, "of blocks": {8: 768, 4: 768, 2: 1024}, "else": {8: 512, 4: 768, 2: 1024},
 }  # fmt: skip
 """Of a multiprocessor at least, by the numbers of a load, for variances of rows and else: so that accumulators stay in registers.  Rows
-are those of a warp each, which asks AHEAD, goes on beyond its tiles or not, or of blocks: of whole vectors (of 131,072 numbers of binary32
-3.90 in place of 3.39 TB/s, H200) or not."""
+have a warp each, which asks for up to 3 vectors ahead, goes on beyond its tiles, or does neither; or blocks.  WHOLE ones need fewer
+registers (of 131,072 numbers of binary32 3.90 in place of 3.39 TB/s, H200)."""
 
 
 Moments = struct("Moments", """
@@ -104,10 +105,12 @@ def moments_recipe(
         together = _WARPS_ALONE * (_WARP // lanes) * turns
         threads = _WARPS_ALONE * _WARP
         vectors = -(-plan.n // turn)  # of a lane for a tile
-        ahead = longer and is_whole and term != "product" and vectors <= _AHEAD
-        kind = "of rows, ahead" if ahead else "of rows, longer" if longer else "of rows, alone"
+        ahead = longer and is_whole and term != "product" and vectors <= _AHEAD[per_load]
+        kind = (
+            "ahead" if ahead and vectors < 4 else ("whole and " * is_whole + "longer") if longer else "alone"
+        )
         own = {
-            "ALONE": 1, "RESIDENT": _THREADS[kind if of_rows else "others"][per_load] // threads, "LANES": lanes, "TILES": tiles,
+            "ALONE": 1, "RESIDENT": _THREADS[kind if of_rows else "else"][per_load] // threads, "LANES": lanes, "TILES": tiles,
             "TURNS": turns, "LONGER": vectors if ahead else int(longer), "AHEAD": int(ahead), "WHOLE": whole,
         }  # fmt: skip
         kernels.append(KernelChoice(
@@ -121,7 +124,7 @@ def moments_recipe(
                 "moments", 2 * (plan.n // least + groups + 1 if ragged else groups * chunks), ones=True
             )
             takes = takes | {"slots": SPACE}
-        kind = "others" if not of_rows else "of rows, whole" if is_whole else "of rows"
+        kind = "whole and " * is_whole + "of blocks" if of_rows else "else"
         resident = max(1, min(16, _THREADS[kind][per_load] // plan.block))
         own = {"ALONE": 0, "RESIDENT": resident, "WHOLE": int(is_whole)}
         kernels.append(KernelChoice(

@@ -1,7 +1,7 @@
 // Losses of rows with a class each: tcu/model/cross_entropy.py says every operation.  Rows lie in registers and are added up as
 // those of softmax are (exponentials.cu): each number is read once, with PASSES twice.
 //
-// A row that does not count is not read, but for short ones: to wait for their classes first takes longer.
+// A row that does not count is not read.  To read short ones before their classes are known took no less time (H200).
 //
 // Compiled with what reduce/rows_in_registers.cuh names, and
 //   SMOOTH  1: the mean of the losses of all classes has a share
@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, resident(RESIDENT, BLOCK)) c
     const i64 target = is_there ? static_cast<const i64*>(p.targets)[number] : p.ignored;
     const bool counts = target != p.ignored, fits = target >= 0 && target < p.length;
     const RowInMemory row(
-        static_cast<const Code*>(p.data) + (is_there ? number * p.stride : 0), (EAGER ? is_there : counts) ? static_cast<RowIndex>(p.length) : 0,
+        static_cast<const Code*>(p.data) + (is_there ? number * p.stride : 0), counts ? static_cast<RowIndex>(p.length) : 0,
         thread_of_row());
     OwnNumbers own;
     Code of_class = 0;
@@ -59,11 +59,10 @@ extern "C" __global__ void __launch_bounds__(BLOCK, resident(RESIDENT, BLOCK)) c
 #endif
 
     if (row.at != 0 || !is_there) return;
-    const bool usual = counts && most - most == 0;  // neither NaN nor inf
-    const Working largest = counts ? most : lowest();
+    const bool usual = most - most == 0;  // neither NaN nor inf
     const double logs = usual ? elementary::log(__dmul_rn(total, EXPONENTIAL_UNIT)) : not_a_number();
     const Working over = usual ? rounded_real(__ddiv_rn(1.0, total)) : not_a_number();
-    const Working all = usual ? rounded_real(__dadd_rn(most, logs)) : largest;
+    const Working all = usual ? rounded_real(__dadd_rn(most, logs)) : most;
     Working loss = not_a_number();
     if (counts && fits) loss = -minus(minus(real(of_class), most), rounded_real(logs));
 #if SMOOTH
@@ -72,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, resident(RESIDENT, BLOCK)) c
     if (p.z_loss != 0) loss = plus(loss, times(times(all, all), rounded_real(p.z_loss)));
     static_cast<ResultNumber*>(p.out)[number] = counts ? rounded_code(loss) : 0;
     ResultNumber* const parts = static_cast<ResultNumber*>(p.parts) + 3 * number;
-    parts[0] = rounded_code(largest);
+    parts[0] = rounded_code(most);
     parts[1] = rounded_code(over);
     parts[2] = rounded_code(all);
 }

@@ -10,6 +10,9 @@ using namespace tcu::reduce;
 
 #include "generated/cross_entropy/CrossEntropyGradient.inc"
 
+// Whether a row is read before it is known whether it counts: of 1000 numbers of bfloat16 3.51 in place of 3.39 TB/s (H200).
+constexpr bool EAGER = WARPS == 1 && !PASSES;
+
 extern "C" __global__ void __launch_bounds__(BLOCK, resident(RESIDENT, BLOCK)) cross_entropy_gradient(const __grid_constant__ CrossEntropyGradient p) {
     const i64 number = row_number();
     if (number >= p.rows) return;

@@ -35,7 +35,6 @@ typedef int RowIndex;
 
 constexpr int BLOCK = (WARPS > 1 ? WARPS : 4) * WARP;
 constexpr int ROW_THREADS = WARPS > 1 ? CLUSTER * BLOCK : LANES;
-constexpr bool EAGER = WARPS == 1 && !PASSES;  // rows are read before it is known whether they count
 constexpr int COUNT = LOADS * PER_LOAD;     // numbers of a thread at a time
 constexpr RowIndex STEP = LOADS * ROW_THREADS;   // vectors of all of them
 
