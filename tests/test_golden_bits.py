@@ -312,6 +312,7 @@ PLANTED = {
     "fft.TOP": "14",
     "fft._AT_ONCE": "{'binary16': 1 << 13, 'binary32': 1 << 14, 'binary64': 1 << 13}",
     "fft._COARSE": "9.0",
+    "fft._FIRST": "{'binary16': 1 << 8, 'binary32': 1 << 7, 'binary64': 1 << 6}",
     "fft._LANES_AT_ONCE": "1 << 14",
     "fft._LANES_WIDEST": "1 << 10",
     "fft._LONGEST_BUTTERFLY": "{'binary16': 16, 'binary32': 16, 'binary64': 16}",

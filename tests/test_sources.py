@@ -152,7 +152,8 @@ def test_a_file_of_transforms_belongs_to_them_alone() -> None:
             assert (ROOT / "src" / "tcu" / path).exists(), path
             if path.endswith(".py"):
                 assert [each for each in PARTS if is_source(path, each)] == [part]
-    assert is_source("plan/matmul.py", "model") and is_source("model/__init__.py", "model")
+    assert is_source("plan/matmul.py", "model")
+    assert is_source("model/__init__.py", "model")
     assert not any(is_source("plan/version.py", part) for part in PARTS)
 
 

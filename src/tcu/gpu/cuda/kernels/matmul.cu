@@ -150,16 +150,15 @@ __device__ inline void store_rows(const Product& p, const Tile& at, const DNumbe
     char* const out = static_cast<char*>(p.c) + at.batch * p.c_batch_stride + static_cast<i64>(row) * pitch;
     const u32 bytes = count * pitch;
     if (bytes % 16 == 0) {
-        if (lane == 0) {
-            load::start_store<true>(out, buffer, bytes);
-            load::commit_stores();
-        }
+        if (lane == 0) load::start_store<true>(out, buffer, bytes);
     } else {
         for (u32 i = lane * STAGED_BYTES; i < bytes; i += WARP * STAGED_BYTES)
             if constexpr (STAGED_BYTES == 4) *reinterpret_cast<u32*>(out + i) = *reinterpret_cast<const u32*>(buffer + i);
             else *reinterpret_cast<u16*>(out + i) = *reinterpret_cast<const u16*>(buffer + i);
         __syncwarp();
     }
+    // A group for each use of a buffer, and be it empty: who waits for a buffer counts groups.
+    if (lane == 0) load::commit_stores();
 }
 
 __device__ inline void consume(const Product& p, BlockMemory& memory, u32 rank) {

@@ -10,7 +10,8 @@
 // instructions that put its bits where binary64 has them: conversions have an eighth of the additions' rate.  A short group costs
 // as much as 250 numbers if it is added up alone, most of it shuffles and two divisions; so several are added up and finished at once.
 // Variances of rows of 256 and 1024 numbers of bfloat16 have 3.2 and 3.6 TB/s in place of 1.2 and 2.2, of binary32 4.6 and 4.5 in place of
-// 2.3 and 3.1; of 8192 to 131,072 numbers of bfloat16 2.3 to 2.8, of binary32 3.0 to 3.9; of 50,257, which begin anywhere, 1.6 and 2.2 (H200).
+// 2.3 and 3.1; of 4096 and 8192 of bfloat16 2.8 and 3.3, of binary32 3.9 and 3.8; of 131,072 2.7 and 3.8; of 50,257, which begin anywhere,
+// 1.7 and 2.4 (H200).
 //
 // Compiled with ELEMENT and LAYOUT (load/array.cuh; ALIGNED: every group begins at a multiple of 16 bytes), and
 //   PLAN_WARPS  of a block of the plan

@@ -12,7 +12,8 @@
 // take about 40.  Of copying's rate, of bfloat16, softmax reaches 1.02 for rows of 256 to 8192 numbers, 0.89 of 16,384; log_softmax 0.85 to
 // 0.97 up to 8192, 0.68 of 16,384; rms_norm 0.90 to 1.03 up to 8192, 0.83 of 16,384; layer_norm 0.67 to 0.79 up to 8192, 0.57 of 16,384;
 // variances, of which one number is read and one written, 0.75 to 0.87 up to 16,384.  Rows that begin anywhere are slower: of 50,257
-// numbers softmax 0.52, rms_norm 0.39, layer_norm 0.28 (H200).
+// numbers softmax 0.52, rms_norm 0.39, layer_norm 0.28.  Of binary32 all but roots of variances reach 0.97 to 1.04 up to 8192 numbers, with
+// loads that L1 keeps (load/fours.cuh); with others they had 0.92 to 0.97 (H200).
 //
 // Compiled with ELEMENT and RESULT (types/options.cuh), and
 //   FINISH      SHARE: of softmax, where `kept` are its results; in what follows they are the numbers:
