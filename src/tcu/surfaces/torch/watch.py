@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -89,6 +90,14 @@ def _derives() -> bool:
     )
 
 
+class _Axes(list[int]):
+    """One argument for PyTorch's trees, which see one of as many as a list has: vmap of forward mode found no tangents for these."""
+
+
+def _apply(function: Any, *arguments: Any) -> Any:
+    return function.apply(*(_Axes(each) if isinstance(each, list) else each for each in arguments))
+
+
 def recorder(operator: str, function: Any, name: str) -> Any:
     """What records a call: the operator, or where torch.func and forward mode ask for more, a function of autograd.
 
@@ -101,5 +110,5 @@ def recorder(operator: str, function: Any, name: str) -> Any:
                 "compile the function alone and call backward, or leave torch.compile out"
             )
     elif _transforms() or forward_ad._current_level >= 0:
-        return function.apply
+        return partial(_apply, function)
     return getattr(torch.ops.tcu, operator)
