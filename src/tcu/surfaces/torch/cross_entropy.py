@@ -13,6 +13,7 @@ from tcu.plan.losses import Weights
 from tcu.surfaces.classes import check_classes
 from tcu.surfaces.torch.checks import check_arrays, check_numbers
 from tcu.surfaces.torch.derivative import logsumexp_along, softmax_along, sum_along
+from tcu.surfaces.torch.function import Function
 from tcu.surfaces.torch.watch import in_graph, is_watched, recorder
 
 __all__ = ["cross_entropy"]
@@ -71,7 +72,7 @@ def _jacobian(x: Any, target: Any, axis: int, weights: Weights) -> tuple[Any, An
     return shares, factor, torch.where(counted, change, torch.zeros_like(change))
 
 
-class _Losses(torch.autograd.Function):  # type: ignore[misc]
+class _Losses(Function):
     generate_vmap_rule = True
 
     @staticmethod
@@ -100,7 +101,7 @@ class _Losses(torch.autograd.Function):  # type: ignore[misc]
         return sum_along(change * tangent.to(wide.dtype), ctx.axis).squeeze(ctx.axis), None
 
 
-class _Gradients(torch.autograd.Function):  # type: ignore[misc]
+class _Gradients(Function):
     """Its own derivatives are made of softmax and sums, which have all further ones."""
 
     generate_vmap_rule = True

@@ -11,6 +11,7 @@ import torch
 from tcu.ops.layout import Along, reduced_axes
 from tcu.ops.operation import Call, Operation
 from tcu.ops.options import defaults
+from tcu.surfaces.torch.function import Function
 from tcu.surfaces.torch.unwatched import quickly
 from tcu.surfaces.torch.watch import is_unwatched_on_gpu, recorder
 
@@ -35,7 +36,7 @@ __all__ = [
 ]
 
 
-class Derivative(torch.autograd.Function):  # type: ignore[misc]
+class Derivative(Function):
     """An operator with its derivatives, as torch.func asks for them; its registration takes them from here."""
 
     generate_vmap_rule = True

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tcu.surfaces.torch.function import Function
 from tcu.surfaces.torch.watch import recorder
 
 __all__ = ["quotient", "square_root"]
@@ -36,7 +37,7 @@ def _backward(ctx: Any, given: Any) -> Any:
     return given / (2 * root)
 
 
-class _Derivative(torch.autograd.Function):  # type: ignore[misc]
+class _Derivative(Function):
     """The operator with its derivatives, as torch.func asks for them."""
 
     generate_vmap_rule = True

@@ -16,6 +16,7 @@ from tcu.errors import DtypeError, ParameterError, ShapeError, unknown_name
 from tcu.formats.tensor import check_data, check_dense, check_memory, tensor_of
 from tcu.ops.fft import DIVISORS, KINDS, Divisor, FftCall, inverse_of
 from tcu.surfaces.cosine_tables import tables
+from tcu.surfaces.torch.function import Function
 from tcu.surfaces.torch.watch import constant, in_graph, is_watched, is_wrapped, recorder
 
 __all__ = ["conjugate", "cosine_tables", "magnitude", "run", "taken"]
@@ -213,7 +214,7 @@ def _weights(pairs: Any, n: Any, inner: float) -> Any:
     return torch.where(own, one, inner * one).unsqueeze(-1)
 
 
-class _Derivative(torch.autograd.Function):  # type: ignore[misc]
+class _Derivative(Function):
     """The operator with its derivatives, as torch.func asks for them."""
 
     generate_vmap_rule = True

@@ -9,6 +9,7 @@ import torch
 from tcu.engines import load_cuda
 from tcu.formats.format import named_format
 from tcu.ops.result import result_format
+from tcu.surfaces.torch.function import Function
 from tcu.surfaces.torch.watch import in_graph, is_watched, recorder
 
 __all__ = ["sum_by_index"]
@@ -36,7 +37,7 @@ def _shapes(x: Any, index: Any, size: int, mean: bool = False, dtype: Any = None
     return result, x.new_empty(1, dtype=torch.int64)
 
 
-class _Sum(torch.autograd.Function):  # type: ignore[misc]
+class _Sum(Function):
     """Each row goes to one slot, so that the gradient of a row is that of its slot."""
 
     generate_vmap_rule = True

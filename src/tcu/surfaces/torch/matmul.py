@@ -18,6 +18,7 @@ from tcu.surfaces.torch import run as _sums  # registers sums, which gradients t
 from tcu.surfaces.torch.checks import check_out, of_schema, put
 from tcu.surfaces.torch.derivative import DERIVATIVES
 from tcu.surfaces.torch.forms import one_by_one
+from tcu.surfaces.torch.function import Function
 from tcu.surfaces.torch.product_cache import keeper, shortcut
 from tcu.surfaces.torch.watch import constant, in_graph, is_watched, recorder, wants_gradients
 
@@ -260,7 +261,7 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     ctx.save_for_forward(*inputs[:5])
 
 
-class _Derivative(torch.autograd.Function):  # type: ignore[misc]
+class _Derivative(Function):
     """The operator with its derivatives, as torch.func asks for them."""
 
     generate_vmap_rule = True

@@ -14,6 +14,7 @@ from tcu.ops.matmul import MatmulCall, MatmulOptions, Product, check_segments, s
 from tcu.ops.offsets import checked_offsets
 from tcu.surfaces.torch.checks import check_offsets, check_out, edges_of, put
 from tcu.surfaces.torch.forms import one_by_one
+from tcu.surfaces.torch.function import Function
 from tcu.surfaces.torch.matmul import check_gradient, executed, schema_of, torch_dtype
 from tcu.surfaces.torch.watch import in_graph, is_watched, recorder
 
@@ -105,7 +106,7 @@ def _shape_of_outer(x: Any, g: Any, offsets: Any, check: bool = True, *options: 
     return x.new_empty((offsets.shape[0] - 1, *product.shape), dtype=torch_dtype(product.plan.result))
 
 
-class _Pair(torch.autograd.Function):  # type: ignore[misc]
+class _Pair(Function):
     """Both operators are linear in each of two operands."""
 
     generate_vmap_rule = True
