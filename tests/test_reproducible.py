@@ -362,3 +362,135 @@ def test_it_is_switched_on_and_off() -> None:
         assert tcu.torch.set_reproducible(False) is None
     x.exp()
     same(x.sum(1), plain)
+
+
+# What strides, batches of vmap and inference mode take apart
+
+
+def encoder() -> Any:
+    torch.manual_seed(0)
+    found = torch.nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
+    for name, each in found.named_parameters():
+        if "bias" in name:
+            torch.nn.init.normal_(each)
+    return found
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+def test_a_linear_layer_rounds_its_bias_once_however_rows_lie(dtype: torch.dtype) -> None:
+    torch.manual_seed(1)
+    layer, x = torch.nn.Linear(33, 17).to(dtype), torch.randn(7, 12, 33).to(dtype)
+    with tcu.torch.reproducible(strict=True):
+        whole = layer(x)
+        assert torch.equal(layer(x.transpose(0, 1)).transpose(0, 1), whole)
+        assert torch.equal(torch.func.vmap(layer)(x), whole)
+        assert torch.equal(torch.func.vmap(torch.func.vmap(layer))(x), whole)
+        assert torch.equal(layer(x[3, 5]), whole[3, 5])
+        assert layer(x[:0]).shape == (0, 12, 17)
+    if dtype is torch.float32:
+        exact = torch.nn.functional.linear(x.double(), layer.weight.double(), layer.bias.double())
+        assert torch.equal(whole, exact.to(dtype)), "one rounding"
+
+
+def test_gradients_of_a_linear_layer_do_not_depend_on_strides() -> None:
+    torch.manual_seed(1)
+    layer, x, g = torch.nn.Linear(33, 17), torch.randn(7, 12, 33), torch.randn(7, 12, 17)
+    found = []
+    for way in (lambda x: x, lambda x: x.transpose(0, 1)):
+        leaf = x.clone().requires_grad_()
+        with tcu.torch.reproducible(strict=True):
+            found.append(torch.autograd.grad((way(layer(way(leaf))) * g).sum(), [leaf, *layer.parameters()]))
+    assert torch.equal(found[0][0], found[1][0])
+    assert all(torch.allclose(a, b) for a, b in zip(*found, strict=True)), (
+        "weights, whose rows have another order"
+    )
+
+
+def test_attention_and_an_encoder_have_the_same_bits_in_every_batch() -> None:
+    layer, x = encoder(), torch.randn(7, 12, 32, generator=torch.Generator().manual_seed(2))
+    with tcu.torch.reproducible(strict=True) as mode:
+        assert torch.equal(layer(x)[2:3], layer(x[2:3]))
+        assert torch.equal(layer.self_attn(x, x, x)[0][4:6], layer.self_attn(x[4:6], x[4:6], x[4:6])[0])
+    assert not mode.uncovered
+    assert torch.allclose(layer.eval()(x), layer.train()(x), atol=1e-5)
+
+
+def test_inference_mode_has_the_same_bits() -> None:
+    layer = torch.nn.Sequential(torch.nn.LayerNorm(48), torch.nn.Linear(48, 10), torch.nn.LogSoftmax(-1))
+    rows, net = torch.randn(33, 48, generator=torch.Generator().manual_seed(3)), encoder()
+    x = torch.randn(3, 12, 32, generator=torch.Generator().manual_seed(4))
+    with tcu.torch.reproducible(strict=True):
+        wanted = layer(rows), net(x)
+    with tcu.torch.reproducible(strict=True) as mode, torch.inference_mode():
+        assert torch.equal(layer(rows), wanted[0])
+        assert torch.equal(layer(rows[5:6]), wanted[0][5:6])
+        assert torch.equal(net(x), wanted[1])
+    assert not mode.uncovered
+    with tcu.torch.reproducible() as mode, torch.inference_mode():
+        rows.exp()
+    assert mode.uncovered == {"aten.exp.default"}
+
+
+WHOLE = torch.arange(1, 31).reshape(5, 6)
+COMPLEX = torch.complex(WHOLE.float(), WHOLE.float())
+UNCOVERED: dict[str, Callable[[], Any]] = {
+    "aten.sum.dim_IntList": lambda: WHOLE.sum(-1, dtype=torch.float32),
+    "aten.mean.dim": lambda: WHOLE.mean(-1, dtype=torch.float32),
+    "aten.exp.default": lambda: WHOLE.exp(),
+    "aten.sqrt.default": lambda: WHOLE.sqrt(),
+    "aten.pow.Tensor_Scalar": lambda: COMPLEX**2,
+    "aten.arange.start_step": lambda: torch.arange(0, 10.0, 0.1),
+}
+
+
+@pytest.mark.parametrize("name", UNCOVERED)
+def test_floats_of_whole_numbers_and_complex_squares_are_named(name: str) -> None:
+    with tcu.torch.reproducible() as mode:
+        UNCOVERED[name]()
+    assert mode.uncovered == {name}
+    with tcu.torch.reproducible(strict=True), pytest.raises(ParameterError, match="not among the operators"):
+        UNCOVERED[name]()
+
+
+def test_whole_numbers_are_covered() -> None:
+    with tcu.torch.reproducible(strict=True):
+        for found in (
+            WHOLE.sum(-1),
+            WHOLE @ WHOLE.mT,
+            WHOLE.float(),
+            WHOLE / 3,
+            torch.arange(0, 10, 2).float(),
+            WHOLE.cumsum(0),
+        ):
+            assert found.numel()  # fmt: skip
+
+
+def test_what_pytorch_takes_is_taken() -> None:
+    x, one = torch.randn(3, 4, generator=torch.Generator().manual_seed(5)), torch.tensor(2.0)
+    with tcu.torch.reproducible():
+        assert torch.equal(torch.logsumexp(input=x, dim=1), torch.logsumexp(x, 1))
+        assert torch.equal(functional.rms_norm(input=x, normalized_shape=[4]), functional.rms_norm(x, (4,)))
+        for found in (one.sum(0), one.mean(0), one.logsumexp(0), torch.linalg.vector_norm(one, dim=0)):
+            assert found == 2
+        assert one.std(0, correction=0) == one.var(-1, correction=0) == 0
+        assert functional.layer_norm(torch.zeros(0, 4), (4,)).shape == (0, 4)
+        assert torch.cumsum(x, 0, dtype=torch.int64).dtype == torch.int64
+        assert not (x / 1e300).any()
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda x: functional.layer_norm(x, (3,)),
+        lambda x: functional.layer_norm(x, (2, 3, 4)),
+        lambda x: functional.rms_norm(x, (3,)),
+        lambda x: torch.bmm(x.expand(1, 3, 4), x.mT.expand(2, 4, 3)),
+    ],
+)
+def test_what_pytorch_refuses_is_refused(refused: Callable[[Any], Any]) -> None:
+    x = torch.randn(3, 4, generator=torch.Generator().manual_seed(5))
+    with pytest.raises(RuntimeError) as wanted:
+        refused(x)
+    with tcu.torch.reproducible(), pytest.raises(RuntimeError) as found:
+        refused(x)
+    assert str(found.value) == str(wanted.value)

@@ -16,6 +16,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import tcu  # noqa: E402
+from tcu.errors import ParameterError  # noqa: E402
 
 # PyTorch warns about itself.
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
@@ -98,3 +99,25 @@ def test_derivatives_of_derivatives_are_those_of_pytorch(name: str, how: str) ->
     )
     assert own.shape == theirs.shape
     assert torch.allclose(own, theirs, rtol=1e-10, atol=1e-10), float((own - theirs).abs().max())
+
+
+def test_what_has_no_gradient_has_no_tangent() -> None:
+    x, c, scales = torch.ones(3, dtype=torch.float64), torch.ones(2, dtype=torch.float64), torch.ones(3)
+    a = torch.ones(3, 4)
+    for function, given, message in (
+        (lambda x: tcu.polyval(x, c), x, "x wants a gradient"),
+        (lambda c: tcu.polyval(x, c), c, "c wants a gradient"),
+        (lambda s: tcu.matmul(a, a.mT, scale_a=s, scale_b=scales), scales, "scale_a wants a gradient"),
+        (lambda s: tcu.matmul(a, a.mT, scale_a=scales, scale_b=s), scales, "scale_b wants a gradient"),
+    ):
+        for way in (
+            lambda f, x: torch.func.jvp(f, (x,), (x,)),
+            lambda f, x: torch.func.jacfwd(f)(x),
+            lambda f, x: torch.func.jacfwd(torch.func.jacfwd(f))(x),
+        ):
+            with pytest.raises(ParameterError, match=message):
+                way(function, given)
+    whole = torch.func.jacfwd(
+        lambda a: tcu.matmul(a, torch.ones(4, 2), scale_a=scales, scale_b=torch.ones(2))
+    )(a)
+    assert torch.equal(whole.sum((0, 1)), torch.full((3, 4), 2.0)), "of operands with scales"

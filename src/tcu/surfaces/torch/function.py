@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-__all__ = ["Function"]
+__all__ = ["Function", "has_tangent"]
 
 
 class Function(torch.autograd.Function):  # type: ignore[misc]
@@ -52,3 +52,13 @@ def _primal(x: Any) -> Any:
         numbers = _primal(functorch.get_unwrapped(x))
         return functorch._add_batch_dim(numbers, functorch.maybe_get_bdim(x), functorch.maybe_get_level(x))
     return forward_ad.unpack_dual(x, level=0).primal
+
+
+def has_tangent(x: Any) -> bool:
+    """Whether forward mode follows a tensor, also one that a batch consists of."""
+    if forward_ad._current_level < 0:
+        return False
+    functorch = torch._C._functorch
+    while functorch.is_batchedtensor(x):
+        x = functorch.get_unwrapped(x)
+    return forward_ad.unpack_dual(x, level=0).tangent is not None

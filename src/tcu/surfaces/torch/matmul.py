@@ -18,7 +18,7 @@ from tcu.surfaces.torch import run as _sums  # registers sums, which gradients t
 from tcu.surfaces.torch.checks import check_out, of_schema, put
 from tcu.surfaces.torch.derivative import DERIVATIVES
 from tcu.surfaces.torch.forms import one_by_one
-from tcu.surfaces.torch.function import Function
+from tcu.surfaces.torch.function import Function, has_tangent
 from tcu.surfaces.torch.product_cache import keeper, shortcut
 from tcu.surfaces.torch.watch import constant, in_graph, is_watched, recorder, wants_gradients
 
@@ -108,7 +108,7 @@ def _tensors(call: MatmulCall) -> tuple[Any, ...]:
 
 
 def check_gradient(name: str, x: Any) -> None:
-    if x is None or not x.requires_grad or not wants_gradients():
+    if x is None or not ((x.requires_grad and wants_gradients()) or has_tangent(x)):
         return
     if name.startswith("scale"):
         raise ParameterError(f"{name} wants a gradient, which scales do not have: pass {name}.detach()")

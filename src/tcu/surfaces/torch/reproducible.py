@@ -5,8 +5,11 @@ A dispatch mode sees what PyTorch executes below autograd, so gradients take the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import cache
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -24,13 +27,15 @@ from tcu.surfaces.torch.checks import FLOATS
 from tcu.surfaces.torch.derivative import exact_sum
 from tcu.surfaces.torch.elementary import quotient, square_root
 from tcu.surfaces.torch.scatter import BY_INDEX
+from tcu.surfaces.torch.watch import is_wrapped
 
 __all__ = ["reproducible", "set_reproducible"]
 
 _EXACT = frozenset((
     "_local_scalar_dense", "_to_copy", "_unsafe_view", "abs", "add", "add_", "alias", "all", "allclose", "amax", "amin",
-    "_conj_physical", "any", "arange", "argmax", "argmin", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "bool", "cat",
-    "ceil", "clamp", "clamp_", "clamp_min", "clone", "constant_pad_nd", "contiguous", "copy", "copy_", "detach", "diff",
+    "_conj_physical", "any", "bucketize", "copysign", "cummax", "cummin", "hardtanh", "index_copy", "index_fill", "leaky_relu", "masked_scatter",
+    "new_empty_strided", "searchsorted", "arange", "argmax", "argmin", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "bool", "cat",
+    "ceil", "clamp", "clamp_", "clamp_max", "clamp_max_", "clamp_min", "clamp_min_", "clone", "constant_pad_nd", "contiguous", "copy", "copy_", "detach", "diff",
     "div", "div_", "dropout", "embedding", "empty", "empty_like", "empty_strided", "eq", "equal", "eye", "fill",
     "fill_", "flip", "floor", "floor_divide", "frexp", "full", "full_like", "gather", "ge", "gt", "index", "index_select",
     "isfinite", "isinf", "isnan", "item", "le", "lift_fresh", "linspace", "logical_and", "logical_not", "logical_or",
@@ -43,6 +48,14 @@ _EXACT = frozenset((
 ))  # fmt: skip
 """Operators of PyTorch that move numbers, compare them, or make one IEEE operation of each, by themselves or with a second
 number: their bits have nothing to do with the batch, and are the same on CPUs and GPUs."""
+
+
+_OF_WHOLE = frozenset((
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "deg2rad", "digamma", "erf", "erfc", "erfinv", "exp", "exp2",
+    "expm1", "lgamma", "log", "log10", "log1p", "log2", "logit", "pow", "rad2deg", "rsqrt", "sigmoid", "sin", "sinc", "sinh", "sqrt",
+    "tan", "tanh", "xlogy",
+))  # fmt: skip
+"""Those which make floating-point numbers of whole ones by a library's functions."""
 
 
 _OF_REAL = frozenset((
@@ -90,7 +103,7 @@ class reproducible:
     def __enter__(self) -> reproducible:
         with ExitStack() as stack:
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
-            stack.enter_context(_Functions())
+            stack.enter_context(_Functions(self))
             stack.enter_context(_Operators(self))
             self._stacks.append(stack.pop_all())
         return self
@@ -116,26 +129,56 @@ _RMS_NORMS = (torch.rms_norm, torch.nn.functional.rms_norm)
 
 
 class _Functions(TorchFunctionMode):  # type: ignore[misc]
-    """What PyTorch takes apart differently on CPUs and GPUs, or differentiates by a library's exponentials."""
+    """What PyTorch takes apart differently on CPUs and GPUs or by strides, or differentiates by a library's exponentials."""
+
+    def __init__(self, owner: reproducible) -> None:
+        super().__init__()
+        self._owner = owner
 
     def __torch_function__(self, function: Any, types: Any, given: Any = (), named: Any = None) -> Any:
         named = named or {}
-        if function in _RMS_NORMS and len(given) > 1 and len(given[1]) == 1 and _fits(given[0]):
-            x, _, weight, eps = (*given, None, None)[:4]
-            weight, eps = named.get("weight", weight), named.get("eps", eps)
-            return row_norms.rms_norm(x, weight=weight, eps=eps)
-        if function in (torch.logsumexp, torch.Tensor.logsumexp) and _fits(given[0]):
-            x, axes, keepdim = (*given, None, False)[:3]
-            axes, out = named.get("dim", axes), named.get("out")
-            result = functions.logsumexp(x, axes, keepdims=named.get("keepdim", keepdim), dtype=x.dtype)
+        if function in _RMS_NORMS:
+            found = _named(("input", "normalized_shape", "weight", "eps"), given, named)
+            x = found["input"]
+            if _fits(x) and tuple(found["normalized_shape"]) == x.shape[-1:]:
+                return row_norms.rms_norm(x, weight=found["weight"], eps=found["eps"])
+        if function is torch.nn.functional.linear:
+            result = _linear(self._owner, *given, **named)
+            if result is not NotImplemented:
+                return result
+        if function in (torch.logsumexp, torch.Tensor.logsumexp):
+            found = _named(("input", "dim", "keepdim"), given, named)
+            x, out = found["input"], named.get("out")
+            axes = found["dim"] if _fits(x) and x.dim() else None
+            result = (
+                functions.logsumexp(x, axes, keepdims=bool(found["keepdim"]), dtype=x.dtype)
+                if _fits(x)
+                else NotImplemented
+            )
             result = _given_back(result, [] if out is None else [out])
             if result is not NotImplemented:
                 return result
+        if function is torch.nn.functional.multi_head_attention_forward:
+            with self:  # which sees its products
+                return _taken_apart(function)(*given, **named)
         if function is torch.nn.functional.cross_entropy:
             result = _cross_entropy(*given, **named)
             if result is not NotImplemented:
                 return result
         return function(*given, **named)
+
+
+@cache
+def _taken_apart(function: Any) -> Any:
+    """A function of PyTorch's that does not ask once more whether a mode wants it, which would never end."""
+    asked = dict.fromkeys(
+        ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"), lambda *_: False
+    )
+    made = FunctionType(
+        function.__code__, function.__globals__ | asked, function.__name__, function.__defaults__
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
 
 
 def _cross_entropy(
@@ -159,6 +202,26 @@ def _cross_entropy(
     return losses.to(input.dtype)
 
 
+def _named(names: tuple[str, ...], given: Any, named: dict[str, Any]) -> dict[str, Any]:
+    """Arguments by PyTorch's names, None where there is none."""
+    return dict.fromkeys(names) | dict(zip(names, given, strict=False)) | named
+
+
+def _linear(owner: reproducible, input: Any, weight: Any, bias: Any = None) -> Any:
+    """With its bias in one rounding.  PyTorch adds it apart where rows do not lie one behind the other, or in a batch of vmap."""
+    if bias is None or not _fits(input) or not input.dim():
+        return NotImplemented
+    rows = input.reshape(-1, input.shape[-1]) if input.numel() else input
+    in_batch = any(map(is_wrapped, (input, weight, bias)))
+    if in_batch and weight.dim() == 2 and not torch.is_autocast_enabled(input.device.type):
+        found = _product(owner, rows, weight.t(), bias.to(_wide(bias)[0].dtype))
+    elif input.dim() != 2 and input.numel():
+        found = torch.nn.functional.linear(rows, weight, bias)
+    else:
+        return NotImplemented
+    return found if found is NotImplemented else found.reshape(*input.shape[:-1], *found.shape[1:])
+
+
 class _Operators(TorchDispatchMode):  # type: ignore[misc]
     def __init__(self, owner: reproducible) -> None:
         super().__init__()
@@ -176,13 +239,19 @@ class _Operators(TorchDispatchMode):  # type: ignore[misc]
             result = _given_back(own(owner, **bound), outs)
             if result is not NotImplemented:
                 return result
-        if not _is_exact(function, name, given, named):
-            if owner.strict:
-                raise ParameterError(
-                    f"{function} is not among the operators that tcu.torch.reproducible covers, and its bits may depend on "
-                    "the batch or the device: replace it, or leave strict out"
-                )
-            owner.uncovered.add(str(function))
+        if _is_exact(function, name, given, named):
+            return function(*given, **named)
+        if function._can_decompose():  # in inference mode, past autograd
+            with self:
+                result = function.decompose(*given, **named)
+            if result is not NotImplemented:
+                return result
+        if owner.strict:
+            raise ParameterError(
+                f"{function} is not among the operators that tcu.torch.reproducible covers, and its bits may depend on "
+                "the batch or the device: replace it, or leave strict out"
+            )
+        owner.uncovered.add(str(function))
         return function(*given, **named)
 
 
@@ -207,8 +276,11 @@ def _bound(function: Any, given: Any, named: dict[str, Any]) -> dict[str, Any]:
 
 def _is_exact(function: Any, name: str, given: Any, named: dict[str, Any]) -> bool:
     tensors = [each for each in given if isinstance(each, torch.Tensor)]
-    if tensors and not any(each.is_floating_point() or each.is_complex() for each in tensors):
-        return True  # whole numbers
+    whole = bool(tensors) and not any(each.is_floating_point() or each.is_complex() for each in tensors)
+    if whole and name not in _OF_WHOLE and named.get("dtype") not in FLOATS:
+        return True
+    if name == "arange" and any(isinstance(each, float) for each in given):
+        return False  # of chunks, one for each thread
     if name in _OF_REAL and any(each.is_complex() for each in tensors):
         return name in ("mul", "mul_") and sum(map(_is_complex, given[:2])) == 1
     alpha = named.get("alpha", given[2] if name in ("add", "sub", "add_", "sub_") and len(given) > 2 else 1)
@@ -223,6 +295,11 @@ def _fits(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and x.dtype in FLOATS
 
 
+def _axes(x: Any, dim: Any) -> Any:
+    """None: all of them, or those of a tensor that has none."""
+    return None if dim is None or dim == [] or not x.dim() else dim
+
+
 # What operators become: functions of their arguments by the schema's names, or NotImplemented.
 
 
@@ -230,7 +307,7 @@ def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
     def run(owner: Any, self: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
         if not _fits(self) or (dtype is not None and dtype not in FLOATS):
             return NotImplemented
-        axes = None if dim is None or (isinstance(dim, list) and not dim) else dim
+        axes = _axes(self, dim)
         return function(self, axes, keepdims=keepdim, dtype=dtype or self.dtype)
 
     return run
@@ -243,7 +320,8 @@ def _moments(function: Callable[..., Any]) -> Callable[..., Any]:
         if not _fits(self):
             return NotImplemented
         count = float(unbiased) if correction is None else float(correction)
-        return function(self, dim or None, keepdims=keepdim, correction=count, dtype=self.dtype)
+        axes = _axes(self, dim)
+        return function(self, axes, keepdims=keepdim, correction=count, dtype=self.dtype)
 
     return run
 
@@ -267,14 +345,15 @@ def _vector_norm(
     if not _fits(self) or ord != 2:
         return NotImplemented
     wide = self.to(torch.promote_types(dtype or self.dtype, torch.float32))
-    total = functions.sum(wide * wide, dim or None, keepdims=keepdim)
+    axes = _axes(self, dim)
+    total = functions.sum(wide * wide, axes, keepdims=keepdim)
     return square_root(total).to(dtype or self.dtype)
 
 
 def _cumsum(owner: Any, self: Any, dim: int, dtype: Any = None) -> Any:
     return (
         functions.cumsum(self, dim, dtype=dtype or self.dtype)
-        if _fits(self) and self.dim()
+        if _fits(self) and self.dim() and (dtype is None or dtype in FLOATS)
         else NotImplemented
     )
 
@@ -333,9 +412,9 @@ def _nll_loss(owner: Any, self: Any, target: Any, weight: Any, reduction: int, i
 
 
 def _layer_norm(owner: Any, input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Any:
-    if not _fits(input):
+    if not _fits(input) or list(input.shape[-len(normalized_shape) :]) != list(normalized_shape):
         return NotImplemented
-    rows = input.reshape(*input.shape[: input.dim() - len(normalized_shape)], -1)
+    rows = input.reshape(*input.shape[: input.dim() - len(normalized_shape)], math.prod(normalized_shape))
     lines = [None if each is None else each.reshape(-1) for each in (weight, bias)]
     found = row_norms.layer_norm(rows, weight=lines[0], bias=lines[1], eps=eps)
     (wide,) = _wide(rows)
@@ -366,7 +445,7 @@ def _layer_norm_backward(
 
 def _product(owner: Any, a: Any, b: Any, bias: Any = None) -> Any:
     """Of float32 in binary64, which has all bits of its products; TF32 would cut them."""
-    if not _fits(a) or a.dtype != b.dtype:
+    if not _fits(a) or a.dtype != b.dtype or (a.dim() == b.dim() == 3 and len(a) != len(b)):
         return NotImplemented
     if a.dtype is torch.float32:
         found = matmul(a.double(), b.double(), bias=None if bias is None else bias.double())
@@ -433,6 +512,7 @@ def _pow(owner: Any, self: Any, exponent: Any) -> Any:
         not isinstance(self, torch.Tensor)
         or not isinstance(exponent, int | float)
         or exponent not in (1, 2, 3)
+        or (exponent > 1 and self.is_complex())
     ):
         return NotImplemented
     return (self.clone(), self * self, self * self * self)[int(exponent) - 1]
@@ -442,6 +522,8 @@ def _div(owner: Any, self: Any, other: Any, rounding_mode: Any = None) -> Any:
     """By one number for all: on a GPU PyTorch multiplies by its reciprocal, which rounds twice."""
     single = other.dim() == 0 and other.device.type == "cpu" if isinstance(other, torch.Tensor) else True
     if not _fits(self) or not self.dim() or not single or rounding_mode is not None or _is_complex(other):
+        return NotImplemented
+    if not abs(float(other)) <= torch.finfo(self.dtype).max:
         return NotImplemented
     return quotient(self, float(other)).to(torch.result_type(self, other))
 
