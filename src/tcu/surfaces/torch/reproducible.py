@@ -279,8 +279,8 @@ def _is_exact(function: Any, name: str, given: Any, named: dict[str, Any]) -> bo
     whole = bool(tensors) and not any(each.is_floating_point() or each.is_complex() for each in tensors)
     if whole and name not in _OF_WHOLE and named.get("dtype") not in FLOATS:
         return True
-    if name == "arange" and any(isinstance(each, float) for each in given):
-        return False  # of chunks, one for each thread
+    if name == "arange" and any(isinstance(each, float) and not each.is_integer() for each in given):
+        return False  # each thread begins with a product, and what follows are sums
     if name in _OF_REAL and any(each.is_complex() for each in tensors):
         return name in ("mul", "mul_") and sum(map(_is_complex, given[:2])) == 1
     alpha = named.get("alpha", given[2] if name in ("add", "sub", "add_", "sub_") and len(given) > 2 else 1)
