@@ -460,6 +460,7 @@ def test_whole_numbers_are_covered() -> None:
             WHOLE.float(),
             WHOLE / 3,
             torch.arange(0, 10, 2).float(),
+            torch.arange(0.0, 9.0),
             WHOLE.cumsum(0),
         ):
             assert found.numel()  # fmt: skip
