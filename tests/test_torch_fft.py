@@ -282,6 +282,21 @@ def test_a_length_that_is_a_symbol_becomes_a_number_for_cosine_tables(name: str)
         same(traced(x), function(x))
 
 
+@pytest.mark.parametrize("function", [fft.convolve, fft.correlate, fft.dct], ids=lambda f: f.__name__)
+def test_an_exported_program_takes_any_batch(function: Any) -> None:
+    others = () if function is fft.dct else (torch.tensor([1.0, -2.0, 3.0]),)
+
+    class Module(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return function(x, *others)
+
+    batches = ({0: torch.export.Dim("batch", min=1, max=64)},)
+    program = torch.export.export(Module(), (drawn((4, 24), torch.float32),), dynamic_shapes=batches).module()
+    for rows in (1, 7):
+        x = drawn((rows, 24), torch.float32)
+        same(program(x), function(x, *others))
+
+
 def exported(function: Any) -> Any:
     """A program for rows of 4 numbers and more."""
 

@@ -89,8 +89,11 @@ def _run(x: Any, y: Any, mode: Any, axis: Any, *, mirrored: bool) -> Any:
             f"x has {x.shape[-1]} numbers along the axis, y {y.shape[-1]}: give at least one of each"
         )
     try:
-        np.broadcast_shapes(tuple(x.shape[:-1]), tuple(y.shape[:-1]))
-    except ValueError:
+        broadcast = (
+            xp.broadcast_shapes if is_tensor(x) else np.broadcast_shapes
+        )  # also of what a graph does not know
+        broadcast(tuple(x.shape[:-1]), tuple(y.shape[:-1]))
+    except (ValueError, RuntimeError):
         raise ShapeError(
             f"x {tuple(x.shape)}, y {tuple(y.shape)}, the axis last: the other axes must broadcast"
         ) from None
