@@ -89,9 +89,8 @@ def _run(x: Any, y: Any, mode: Any, axis: Any, *, mirrored: bool) -> Any:
             f"x has {x.shape[-1]} numbers along the axis, y {y.shape[-1]}: give at least one of each"
         )
     try:
-        broadcast = (
-            xp.broadcast_shapes if is_tensor(x) else np.broadcast_shapes
-        )  # also of what a graph does not know
+        # In a graph lengths are symbols, of which NumPy's would make numbers.
+        broadcast = xp.broadcast_shapes if is_tensor(x) else np.broadcast_shapes
         broadcast(tuple(x.shape[:-1]), tuple(y.shape[:-1]))
     except (ValueError, RuntimeError):
         raise ShapeError(

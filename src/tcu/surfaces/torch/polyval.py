@@ -18,7 +18,7 @@ __all__ = ["run"]
 def run(x: Any, c: Any) -> Any:
     """The values, of tensors of one format that want no gradient."""
     for name, each in (("x", x), ("c", c)):
-        if has_tangent(each):  # as refused as what autograd follows
+        if has_tangent(each):  # refused in the words for a gradient
             check_no_gradient(torch.empty(0, requires_grad=True), name, "tcu.polyval")
     if in_graph() or is_watched(x, c):
         return torch.ops.tcu.polyval(x, c)
