@@ -91,7 +91,10 @@ def _derives() -> bool:
 
 
 class _Axes(list[int]):
-    """One argument for PyTorch's trees, which see one of as many as a list has: vmap of forward mode found no tangents for these."""
+    """A list that PyTorch takes for one argument.
+
+    A plain list counts as an argument for each of its numbers, and vmap of forward mode fails, as it has one tangent for all.
+    """
 
 
 def _apply(function: Any, *arguments: Any) -> Any:

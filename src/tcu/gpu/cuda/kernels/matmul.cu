@@ -157,7 +157,7 @@ __device__ inline void store_rows(const Product& p, const Tile& at, const DNumbe
             else *reinterpret_cast<u16*>(out + i) = *reinterpret_cast<const u16*>(buffer + i);
         __syncwarp();
     }
-    // A group for each use of a buffer, and be it empty: who waits for a buffer counts groups.
+    // Each use of a buffer commits a group, even an empty one: waiting for a buffer counts groups.
     if (lane == 0) load::commit_stores();
 }
 
