@@ -116,6 +116,13 @@ void arrive_at(unsigned barrier, unsigned bytes) {
     conclude(b);
 }
 
+// 8 bytes have come, even before the barrier expects them.
+void tell(unsigned barrier) {
+    Barrier& b = barrier_at(barrier);
+    b.bytes -= 8;
+    conclude(b);
+}
+
 bool has_passed(unsigned barrier, unsigned odd) { return barrier_at(barrier).phases % 2 != odd; }
 
 void wait_for_barrier(unsigned barrier, unsigned odd) {

@@ -233,9 +233,6 @@ static T* at(unsigned address) {
     return reinterpret_cast<T*>(memories[0] + (static_cast<long>(address) - BEGIN));
 }
 
-// The address of what another block of the cluster has there.
-static unsigned in_block(unsigned own, unsigned rank) { return own + (rank - place()) * MEMORY_BYTES; }
-
 // Shared arrays, of which every block has one: where the first block's begins, and bytes of each.
 struct SharedArray { char* begin; long bytes; };
 constexpr unsigned MOST_ARRAYS = 64;
@@ -253,15 +250,13 @@ static T& own_array(T (&of_blocks)[MOST_BLOCKS]) {
     return of_blocks[place()];
 }
 
-// Where another block of the cluster has what this one has there, in a shared array.
-template <typename T>
-static T* of_block(T* own, unsigned rank) {
-    char* const at = reinterpret_cast<char*>(own);
+// The address where another block of the cluster has what this one has there, in a shared array or in what a launch gives.
+static unsigned in_block(unsigned own, unsigned rank) {
+    char* const here = at(own);
+    long bytes = MEMORY_BYTES;
     for (const SharedArray& array : shared_arrays)
-        if (at >= array.begin && at < array.begin + MOST_BLOCKS * array.bytes)
-            return reinterpret_cast<T*>(at + (static_cast<long>(rank) - static_cast<long>(place())) * array.bytes);
-    fail(WRONG_COPY);
-    return own;
+        if (here >= array.begin && here < array.begin + MOST_BLOCKS * array.bytes) bytes = array.bytes;
+    return shared_address(here + (static_cast<long>(rank) - static_cast<long>(place())) * bytes);
 }
 
 template <typename T>
@@ -285,6 +280,7 @@ void wait_for_part(unsigned count);  // of a block's threads
 void prepare_barrier(unsigned barrier, unsigned count);
 void arrive_at(unsigned barrier, unsigned bytes = 0);
 void arrive_later(unsigned barrier);
+void tell(unsigned barrier);
 bool has_passed(unsigned barrier, unsigned odd);
 void wait_for_barrier(unsigned barrier, unsigned odd);
 void copy_bulk_to(unsigned to, const void* from, unsigned bytes, unsigned barrier);

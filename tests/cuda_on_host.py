@@ -159,14 +159,16 @@ _ASSEMBLY = {
     "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;": "host::wait_for(host::CLUSTER_MATES);",
     "barrier.cluster.arrive.relaxed.aligned;": ";",
     "barrier.cluster.wait.aligned;": "host::wait_for(host::CLUSTER_MATES);",
-    "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; st.shared::cluster.b64 [there], %2; }": "*host::of_block(host::at<u64>(%0), %1) = %2;",
+    "{ .reg .b32 there, barrier; mapa.shared::cluster.u32 there, %0, %2; mapa.shared::cluster.u32 barrier, %1, %2; "
+    "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [there], %3, [barrier]; }": "*host::at<u64>(host::in_block(%0, %2)) = %3; host::tell(host::in_block(%1, %2));",
     # Barriers, and copies in the background.
     "{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }": "%0 = threadIdx.x % 32 == 0;",
     "bar.sync 1, %0;": "host::wait_for_part(%0);",
     "mbarrier.init.shared.b64 [%0], %1;": "host::prepare_barrier(%0, %1);",
     "mbarrier.init.shared.b64 [%0], 32;": "host::prepare_barrier(%0, 32);",
     "mapa.shared::cluster.u32 %0, %1, %2;": "%0 = host::in_block(%1, %2);",
-    "st.shared::cluster.v2.f32 [%0], {%1, %2};": "*host::at<float2>(%0) = {%1, %2};",
+    "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];": "*host::at<float2>(%0) = {%1, %2}; host::tell(%3);",
+    "cp.async.bulk.prefetch.L2.global [%0], %1;": "host::readable((const char*)(%0), %1);",
     "fence.mbarrier_init.release.cluster;": ";",
     "fence.proxy.async.shared::cta;": ";",
     "mbarrier.arrive.shared.b64 _, [%0];": "host::arrive_at(%0);",

@@ -50,7 +50,7 @@ def ends_here(
 
     monkeypatch.setattr(launch, "KernelLaunch", Kernel)
     monkeypatch.setattr(launch, "find_function", lambda *given, specific: find(*given))
-    for name in ("allow_shared", "prefer_shared"):
+    for name in ("allow_large_clusters", "allow_shared", "prefer_shared"):
         monkeypatch.setattr(launch, name, lambda *_: None)
     if space is not None:
         monkeypatch.setattr(launch, "workspace", lambda *_: SimpleNamespace(address=space, start=piece))

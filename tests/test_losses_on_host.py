@@ -17,8 +17,9 @@ from test_row_functions_on_host import dtypes, numbers, small_clusters
 
 from tcu.engines.host.cross_entropy import cross_entropy, cross_entropy_gradient
 from tcu.formats import format_of
-from tcu.gpu import exponentials, rows_in_registers
+from tcu.gpu import rows_in_registers
 from tcu.gpu.cross_entropy import cross_entropy_recipe, gradient_recipe
+from tcu.gpu.device import Gpu
 from tcu.gpu.launch import Launch, Recipe
 from tcu.gpu.rows_in_registers import Rows
 from tcu.plan.losses import Weights
@@ -105,7 +106,7 @@ def test_longer_rows(host: HostGpu, dtype: Any, weights: Weights, monkeypatch: p
     """Read twice; gradients by several blocks."""
     monkeypatch.setattr(rows_in_registers, "_MOST_WARPS", 2)
     monkeypatch.setattr(rows_in_registers, "_WARPS_APART", 2)
-    monkeypatch.setattr(exponentials, "CLUSTERED", (99, 0))
+    monkeypatch.setattr(Gpu, "most_of_cluster", 1)
     check(host, numbers((5, 5000), dtype, 5), weights, 0, 3)
     assert host.macros[-2]["PASSES"] == host.macros[-1]["PASSES"] == 1
     monkeypatch.setattr(rows_in_registers, "_MOST_MORE", 2)
@@ -121,8 +122,7 @@ def test_rows_of_a_cluster(
     small_clusters(monkeypatch)
     length = 4096 if dtype != np.float64 else 2048
     check(host, numbers((4, length), dtype, 3), weights)
-    if np.dtype(dtype).itemsize > 2:
-        assert host.macros[-2]["CLUSTER"] == 2
+    assert host.macros[-2]["CLUSTER"] == 2
 
 
 def test_rows_that_do_not_count_are_not_read(host: HostGpu) -> None:

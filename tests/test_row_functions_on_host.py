@@ -20,7 +20,8 @@ from test_norms import far_from_zero
 
 import tcu
 from tcu.formats import format_of
-from tcu.gpu import exponentials, norms, rows_in_registers
+from tcu.gpu import rows_in_registers
+from tcu.gpu.device import Gpu
 from tcu.gpu.exponentials import exponentials_recipe, log_gradients_recipe
 from tcu.gpu.launch import Launch
 from tcu.gpu.norms import norms_recipe
@@ -78,10 +79,10 @@ def model(operation: Operation, x: Any, dtype: Any = None, **options: Any) -> An
 
 def small_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows longer than a block of two warps keeps have up to four of these."""
-    monkeypatch.setattr(rows_in_registers, "_MOST_WARPS_BESIDE", {16: 2, 32: 2, 64: 2})
+    monkeypatch.setattr(rows_in_registers, "_MOST_WARPS_BESIDE", 2)
     monkeypatch.setattr(rows_in_registers, "_LEAST_WARPS", 2)
     monkeypatch.setattr(rows_in_registers, "_MOST_WARPS", 2)
-    monkeypatch.setattr(rows_in_registers, "MOST_OF_CLUSTER", 4)
+    monkeypatch.setattr(Gpu, "most_of_cluster", 4)
 
 
 def numbers(shape: tuple[int, int], dtype: Any, seed: int = 1) -> Any:
@@ -147,7 +148,7 @@ def test_gradients_of_logarithms_are_those_of_the_softmax(
     for passes, (length, gap, shift) in itertools.product((False, True), LINES):
         if passes:
             monkeypatch.setattr(rows_in_registers, "_MOST_WARPS", 2)
-            monkeypatch.setattr(exponentials, "CLUSTERED", (99, 0))
+            monkeypatch.setattr(Gpu, "most_of_cluster", 1)
         x = numbers((9, length), dtype, length)
         given = numbers((9, length), target, length + 1)
         factors = numbers((9, 1), np.float32, length + 2)
@@ -250,8 +251,7 @@ def test_rows_that_are_read_again(
     host: HostGpu, operation: Operation, dtype: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rows_in_registers, "_MOST_WARPS", 2)
-    for module in (exponentials, norms):
-        monkeypatch.setattr(module, "CLUSTERED", (99, 0))
+    monkeypatch.setattr(Gpu, "most_of_cluster", 1)
     for length, shift in ((5000, 3), (6144, 0)):
         x = numbers((9, length), dtype, length)
         assert alike(of_rows(host, operation, x, shift=shift), model(operation, x)), length
@@ -271,18 +271,16 @@ def test_rows_of_a_cluster(
 ) -> None:
     small_clusters(monkeypatch)
     most, narrow = 2048 if dtype != np.float64 else 1024, np.dtype(dtype).itemsize == 2  # of a block
-    has_clusters = operation is not LOGSUMEXP or not narrow
     cases = [(most + 1, 0, 2), (2 * most, 0, 2), (2 * most + 8, 3, 3), (4 * most, 0, 4)]
     cases += [(5 * most + 3, 1, 3)] if narrow else []  # as codes a thread keeps twice as many
     for length, shift, blocks in cases:
         x = numbers((3, length), dtype, length)
         assert alike(of_rows(host, operation, x, shift=shift), model(operation, x)), length
-        if has_clusters:
-            found = [host.macros[-1][name] for name in ("CLUSTER", "PASSES", "CODES")]
-            assert found == [blocks, 0, length > 4 * most]
+        found = [host.macros[-1][name] for name in ("CLUSTER", "PASSES", "CODES")]
+        assert found == [blocks, 0, length > 4 * most]
     x = numbers((2, (8 if narrow else 4) * most + 1), dtype)
     assert alike(of_rows(host, operation, x), model(operation, x))
-    assert host.macros[-1]["PASSES"] == has_clusters
+    assert host.macros[-1]["PASSES"] == 1
 
 
 @pytest.mark.some(10)
@@ -344,9 +342,9 @@ def test_numbers_farther_from_the_mean_than_the_format_reaches(
 def test_rows_far_from_zero(host: HostGpu, dtype: Any, kept_by: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In binary64, whose deviations are units in the last place of the mean; of numbers of binary32 in binary64, too."""
     if kept_by in ("cluster", "nobody"):
-        monkeypatch.setattr(rows_in_registers, "_MOST_WARPS_BESIDE", {32: 2, 64: 2})
+        monkeypatch.setattr(rows_in_registers, "_MOST_WARPS_BESIDE", 2)
     if kept_by == "nobody":
-        monkeypatch.setattr(rows_in_registers, "MOST_OF_CLUSTER", 1)
+        monkeypatch.setattr(Gpu, "most_of_cluster", 1)
         monkeypatch.setattr(rows_in_registers, "_MOST_WARPS", 2)
     n = {"lanes": 61, "block": 1000, "cluster": 2500, "nobody": 5003}[kept_by]
     with np.errstate(over="ignore"):

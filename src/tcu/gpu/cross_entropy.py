@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tcu.formats.format import Format, get_format
 from tcu.gpu.device import Gpu
-from tcu.gpu.exponentials import has_clusters, tuned_of
+from tcu.gpu.exponentials import tuned_of
 from tcu.gpu.launch import OTHER, ROOM, Recipe
 from tcu.gpu.rows_in_registers import Rows, is_wide, kernel_of_rows
 from tcu.gpu.structs import struct
@@ -49,7 +49,7 @@ def cross_entropy_recipe(rows: Rows, element: Format, weights: Weights, gpu: Gpu
     if element.bits == 32 and rows.length <= _OF_A_BLOCK:
         tuned = tuned._replace(threads=_THREADS)
     kernel = kernel_of_rows(
-        "cross_entropy", rows, element, target, problem, has_clusters("log", element, gpu), takes=_TAKES, tuned=tuned,
+        "cross_entropy", rows, element, target, problem, gpu.most_of_cluster, takes=_TAKES, tuned=tuned,
         SMOOTH=int(bool(smoothing)),
     )  # fmt: skip
     return Recipe((kernel,))
@@ -64,6 +64,6 @@ def gradient_recipe(rows: Rows, element: Format, weights: Weights) -> Recipe:
         0, 0, 0, 0, rows.count, rows.length, rows.stride, weights.ignore_index, *numbers
     )
     kernel = kernel_of_rows(
-        "cross_entropy_gradient", rows, element, element, problem, False, takes=_TAKES, apart=True
+        "cross_entropy_gradient", rows, element, element, problem, 1, takes=_TAKES, apart=True
     )
     return Recipe((kernel,))

@@ -25,6 +25,8 @@ CLUSTERED = 9, 0
 """The first compute capability with clusters."""
 MOST_OF_CLUSTER = 8
 """Blocks, as every GPU with clusters has them (CUDA C++ Programming Guide, "Thread Block Clusters")."""
+_LARGE_CLUSTERS = {(9, 0): 16, (10, 0): 16, (10, 3): 16}
+"""Blocks that others have, where a kernel allows it (NVIDIA Hopper Tuning Guide, "Thread Block Clusters", and that of Blackwell)."""
 REGISTERS = 65536
 """Of a multiprocessor, of 32 bits each (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability")."""
 
@@ -51,6 +53,13 @@ class Gpu:
     def l2(self) -> int:
         """Bytes of its second cache."""
         return attribute_of(self.ordinal, "L2_CACHE_SIZE")
+
+    @property
+    def most_of_cluster(self) -> int:
+        """Blocks of a cluster; 1 where there are none."""
+        if self.compute_capability < CLUSTERED:
+            return 1
+        return _LARGE_CLUSTERS.get(self.compute_capability, MOST_OF_CLUSTER)
 
     @cached_property
     def shared_memory(self) -> int:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from tcu.formats.format import Format
-from tcu.gpu.device import CLUSTERED, Gpu
+from tcu.gpu.device import Gpu
 from tcu.gpu.launch import OTHER, ROOM, Recipe
 from tcu.gpu.rows_in_registers import Rows, Tuned, gradients_macros, kernel_of_rows
 from tcu.gpu.structs import struct
 
-__all__ = ["exponentials_recipe", "has_clusters", "log_gradients_recipe", "tuned_of"]
+__all__ = ["exponentials_recipe", "log_gradients_recipe", "tuned_of"]
 
 _FINISHES = {"share": "SHARE", "log_share": "LOG_SHARE", "log": "LOG"}
 _GRADIENTS = {"log_share": "OF_LOG_SHARE", "log": "OF_LOG"}
 _TUNED = {
-    "share": Tuned(threads=1280), "log_share": Tuned(), "log": Tuned(threads=1536, threads_of_codes=1280, most_kept=15),
+    "share": Tuned(threads=1280, most_kept=128), "log_share": Tuned(),
+    "log": Tuned(threads=1536, threads_of_codes=1280, most_kept=15, lanes=8),
 }  # fmt: skip
 """Of rows of 256 to 262,144 numbers of bfloat16 (H200); for gradients what is made of the numbers is kept as long as there is room."""
 
@@ -34,9 +35,8 @@ def exponentials_recipe(
 ) -> Recipe:
     """What serves one row or several; ``finish`` is that of the operation."""
     problem = Exponentials(0, 0, rows.count, rows.length, rows.stride, out_stride, 0, 0, 0)
-    clusters = has_clusters(finish, element, gpu)
     kernel = kernel_of_rows(
-        "exponentials", rows, element, target, problem, clusters, tuned=tuned_of(finish, element), **gradients_macros(None),
+        "exponentials", rows, element, target, problem, gpu.most_of_cluster, tuned=tuned_of(finish, element), **gradients_macros(None),
         FINISH=_FINISHES[finish],
     )  # fmt: skip
     return Recipe((kernel,))
@@ -53,9 +53,8 @@ def log_gradients_recipe(
     stride = given[0].stride if given else 0
     problem = Exponentials(0, 0, rows.count, rows.length, rows.stride, rows.length, 0, 0, stride)
     takes = {"factors": ROOM} | ({"given": OTHER} if given else {})
-    clusters = gpu.compute_capability >= CLUSTERED
     kernel = kernel_of_rows(
-        "exponentials", rows, element, target, problem, clusters, takes,
+        "exponentials", rows, element, target, problem, gpu.most_of_cluster, takes,
         tuned=Tuned(most_kept=128, converted=element.bits == 16), **gradients_macros(given), FINISH=_GRADIENTS[finish],
     )  # fmt: skip
     return Recipe((kernel,))
@@ -64,12 +63,3 @@ def log_gradients_recipe(
 def tuned_of(finish: str, element: Format) -> Tuned:
     """Conversions are faster where memory is not the limit: of 16 bits, and where one number comes of a row."""
     return _TUNED[finish]._replace(converted=finish == "log" or element.bits == 16)
-
-
-def has_clusters(finish: str, element: Format, gpu: Gpu) -> bool:
-    """Whether several blocks keep a row.
-
-    Where one number comes of a row ("log"), and of 16 bits instructions are the limit, blocks that wait for each other took longer
-    than a second pass (rows of 262,144 numbers of bfloat16 0.30 of copying in place of 0.42, of binary32 0.56 in place of 0.52, H100).
-    """
-    return gpu.compute_capability >= CLUSTERED and not (finish == "log" and element.bits == 16)

@@ -12,7 +12,7 @@ from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version, task_o
 from tcu.gpu.device import Gpu, call, check_driver
 from tcu.gpu.imports import cuda_module
 
-__all__ = ["allow_shared", "find_function", "load", "prefer_shared"]
+__all__ = ["allow_large_clusters", "allow_shared", "find_function", "load", "prefer_shared"]
 
 
 _allowed: dict[tuple[int, int], int] = {}
@@ -54,6 +54,11 @@ def allow_shared(function: Any, size: int, ordinal: int) -> None:
         if size > _allowed.get((int(function), ordinal), 0):
             _set(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", size, ordinal)
             _allowed[int(function), ordinal] = size
+
+
+def allow_large_clusters(function: Any, ordinal: int) -> None:
+    """Let a cluster of a kernel have more blocks than every GPU with clusters has."""
+    _set(function, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1, ordinal)
 
 
 def prefer_shared(function: Any, ordinal: int) -> None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from tcu.gpu.device import Gpu, check
-from tcu.gpu.functions import allow_shared, find_function, prefer_shared
+from tcu.gpu.device import MOST_OF_CLUSTER, Gpu, check
+from tcu.gpu.functions import allow_large_clusters, allow_shared, find_function, prefer_shared
 from tcu.gpu.imports import cuda_module
 from tcu.gpu.structs import Struct
 from tcu.gpu.workspace import Workspace, workspace
@@ -177,6 +177,8 @@ def bind(choice: KernelChoice, gpu: Gpu) -> KernelLaunch:
         allow_shared(function, choice.shared, gpu.ordinal)
     if choice.prefers_shared:
         prefer_shared(function, gpu.ordinal)
+    if choice.cluster > MOST_OF_CLUSTER:
+        allow_large_clusters(function, gpu.ordinal)
     return KernelLaunch(function, choice)
 
 

@@ -106,9 +106,12 @@ def moments_recipe(
         threads = _WARPS_ALONE * _WARP
         vectors = -(-plan.n // turn)  # of a lane for a tile
         ahead = longer and is_whole and term != "product" and vectors <= _AHEAD[per_load]
-        kind = (
-            "ahead" if ahead and vectors < 4 else ("whole and " * is_whole + "longer") if longer else "alone"
-        )
+        if ahead and vectors < 4:
+            kind = "ahead"
+        elif longer:
+            kind = "whole and longer" if is_whole else "longer"
+        else:
+            kind = "alone"
         own = {
             "ALONE": 1, "RESIDENT": _THREADS[kind if of_rows else "else"][per_load] // threads, "LANES": lanes, "TILES": tiles,
             "TURNS": turns, "LONGER": vectors if ahead else int(longer), "AHEAD": int(ahead), "WHOLE": whole,
@@ -124,8 +127,8 @@ def moments_recipe(
                 "moments", 2 * (plan.n // least + groups + 1 if ragged else groups * chunks), ones=True
             )
             takes = takes | {"slots": SPACE}
-        kind = "whole and " * is_whole + "of blocks" if of_rows else "else"
-        resident = max(1, min(16, _THREADS[kind][per_load] // plan.block))
+        kind = "whole and of blocks" if is_whole else "of blocks"
+        resident = max(1, min(16, _THREADS[kind if of_rows else "else"][per_load] // plan.block))
         own = {"ALONE": 0, "RESIDENT": resident, "WHOLE": int(is_whole)}
         kernels.append(KernelChoice(
             "moments", {**macros, **own}, max(groups, 1), plan.block, problem(), takes, more=parts,

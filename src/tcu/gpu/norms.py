@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tcu.formats.format import Format
-from tcu.gpu.device import CLUSTERED, Gpu
+from tcu.gpu.device import Gpu
 from tcu.gpu.launch import OTHER, ROOM, Recipe
 from tcu.gpu.rows_in_registers import Rows, Tuned, gradients_macros, is_wide, kernel_of_rows
 from tcu.gpu.structs import constants, struct
@@ -70,7 +70,7 @@ def norms_recipe(
                 element,
                 target,
                 problem,
-                gpu.compute_capability >= CLUSTERED,
+                gpu.most_of_cluster,
                 {"weight": OTHER, "bias": ROOM} if any(weighted) else {"given": OTHER} if given else None,
                 tuned=Tuned(
                     converted=element.bits == 16 and (finish == "standard" or rows.length > _CONVERTED)

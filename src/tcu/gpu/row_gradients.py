@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcu.formats.format import Format, get_format
-from tcu.gpu.device import CLUSTERED, MOST_OF_CLUSTER, REGISTERS, Gpu
+from tcu.gpu.device import REGISTERS, Gpu
 from tcu.gpu.launch import OTHER, OUT, ROOM, KernelChoice, Recipe, X
 from tcu.gpu.rows_in_registers import Rows
 from tcu.gpu.structs import constants, struct
@@ -34,6 +34,15 @@ _FORGETTING = {
 }  # fmt: skip
 """The same where numbers of 16 bits are converted again for each sum, of rows of a warp and of a block."""
 
+_MEETING = {
+    "share": (2, 16), "log_share": (2, 16), "unit": (5, 16), "direction": (5, 16), "standard": (4, 8), "variance": (2, 16), "total": (2, 16),
+}  # fmt: skip
+"""Chunks of aligned rows of 16 bits, from and to, for which blocks of a cluster meet.  Otherwise one block reads a row again, from the
+second cache: of bfloat16 the gradients of norms of 32,768 numbers reach 2.6 TB/s in place of 2.5, of 131,072 2.0 in place of 2.3, of
+layer_norm of 131,072 2.3 in place of 2.0 (H200)."""
+_MOST_APART = 4
+"""Chunks of a row of "log_share" that begins anywhere, at most: of 50,257 numbers two launches reach 2.0 TB/s in place of 1.5 (H200)."""
+
 RowGradients = struct("RowGradients", """
     const void* kept;
     const void* given;
@@ -48,18 +57,12 @@ ROW_LIFTS = constants(LOWEST=BETWEEN[0], HIGHEST=BETWEEN[1])
 """As in :mod:`tcu.plan.row_lifts`."""
 
 
-def _most_blocks(gpu: Gpu, most: int) -> int:
-    """Of a row, of which each keeps a chunk of the plan in registers."""
-    return most if gpu.compute_capability >= CLUSTERED else 1
-
-
 def is_log_share_kept(length: int, gpu: Gpu) -> bool:
-    """Whether blocks keep rows of "log_share" of this length.
-
-    Two launches are faster beyond (rows of 50,257 numbers of bfloat16: 1.5 in place of 1.1 TB/s; H200).
-    """
+    """Whether blocks keep rows of "log_share" of this length; otherwise two launches serve them."""
     plan = make_plan(length, get_format("binary32"), gpu.unit)
-    return length <= _most_blocks(gpu, 4) * loop_of(plan)[0] * plan.block * _TOGETHER
+    chunk = loop_of(plan)[0] * plan.block * _TOGETHER
+    most = gpu.most_of_cluster if length % _TOGETHER == 0 else min(_MOST_APART, gpu.most_of_cluster)
+    return length <= most * chunk
 
 
 def row_gradients_recipe(
@@ -90,15 +93,8 @@ def row_gradients_recipe(
         rows.aligned and (rows.count <= 1 or rows.stride % _TOGETHER == 0) for rows in read
     )
     turns = loads if chunks > 1 else turns
-    # Aligned rows of 16 bits come from the second cache faster than blocks meet (of 16,384 numbers softmax 3.9 in place of
-    # 3.5 TB/s, norms 3.4 in place of 2.6; of 32,768 softmax 2.7 in place of 3.3; H200).
-    meets = (
-        not in_fours
-        or formats[0] is binary32
-        or finish == "log_share"
-        or (finish in ("share", "standard") and chunks >= 4)
-    )
-    are_kept = chunks <= _most_blocks(gpu, MOST_OF_CLUSTER if meets else 1)
+    first, last = _MEETING[finish] if in_fours and formats[0] is not binary32 else (2, gpu.most_of_cluster)
+    are_kept = chunks == 1 or first <= chunks <= min(last, gpu.most_of_cluster)
     cluster = chunks if are_kept else 1
     threads = 4 * _WARP if by_warp else plan.block
     in_registers = [binary32 if finish == "log_share" else formats[0], *([formats[1]] if given else [])]
@@ -109,7 +105,7 @@ def row_gradients_recipe(
         for_a_turn, else_ = 0, _FORGETTING[finish][not by_warp]
     else:
         for_a_turn, else_ = _BESIDE[finish][0 if by_warp else 1 if are_kept else 2]
-    least = words + for_a_turn * turns + else_ + _TOGETHER * weighted
+    registers = words + for_a_turn * turns + else_ + _TOGETHER * weighted
     together = (_WARP if by_warp else plan.block) * _TOGETHER  # numbers of a load of all threads
     is_full = kept.length % (turns * together) == 0  # the last one of several chunks may have fewer
     whole = kept.length // together if chunks == 1 else turns * is_full
@@ -118,7 +114,7 @@ def row_gradients_recipe(
         "FINISH": FINISHES[finish], "KEPT_WIDE": int(formats[0] is binary32), "GIVEN_WIDE": int(formats[1] is binary32),
         "ROW_WARPS": 1 if by_warp else plan.block // _WARP, "TURNS": turns, "CHUNKS": int(not are_kept), "CLUSTER": cluster,
         "WEIGHT": int(weighted), "IN_FOURS": int(in_fours), "WHOLE": whole,
-        "FORGETS": int(forgets), "CONVERTED": int(formats[0].bits == 16), "RESIDENT": max(1, REGISTERS // (least * threads)),
+        "FORGETS": int(forgets), "CONVERTED": int(formats[0].bits == 16), "RESIDENT": max(1, REGISTERS // (registers * threads)),
     }  # fmt: skip
     most = most_lift(eps, finish == "direction")
     problem = RowGradients(

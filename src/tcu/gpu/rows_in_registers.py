@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tcu.formats.format import Format
-from tcu.gpu.device import MOST_OF_CLUSTER
 from tcu.gpu.launch import OUT, KernelChoice, X
 from tcu.gpu.structs import Struct
 from tcu.gpu.sums import ELEMENTS, LOAD
@@ -15,9 +14,9 @@ from tcu.gpu.sums import ELEMENTS, LOAD
 __all__ = ["Rows", "Tuned", "gradients_macros", "is_wide", "kernel_of_rows"]
 
 _WARP, _WARPS_ALONE, _MOST_WARPS = 32, 4, 32
-_MOST_WARPS_BESIDE = {16: 16, 32: 32, 64: 32}
-"""Warps of a block, by the bits of a number, where there are clusters: rows of 32,768 numbers of bfloat16 in a block of 32 warps
-reached 0.69 of copying, of binary32 0.94 (H100)."""
+_MOST_WARPS_BESIDE = 8
+"""Warps of a block where there are clusters: so a multiprocessor has several rows at work while others wait for each other.  Softmax of
+16,384 numbers of bfloat16 reaches 3.48 TB/s, with 16 warps 3.24; of 32,768 of binary32 4.10, with 32 warps 3.62 (H200)."""
 _LEAST_WARPS = 8
 """Of each block of a cluster."""
 _LONGEST = 1 << 18
@@ -58,6 +57,8 @@ class Tuned(NamedTuple):
     """Warps of a row up to which what is made of 16-bit numbers is kept, too; beyond it is made again: softmax of 32,768 numbers of
     bfloat16 reaches 3.30 in place of 2.64 TB/s, of 50,257 2.82 in place of 2.43, of 131,072 2.71 in place of 2.19; rows of 262,144 have
     two blocks on a multiprocessor in place of one, and reach 2.56 in place of 1.86 (H200)."""
+    lanes: int = 0
+    """Of a row at least, if not those of ``_FEW_LANES``."""
     converted: bool = False
     """Whether terms become whole numbers by conversions (CONVERTED)."""
 
@@ -80,12 +81,12 @@ def gradients_macros(given: tuple[Rows, Format] | None) -> dict[str, Any]:
 
 
 def kernel_of_rows(
-    source: str, rows: Rows, element: Format, target: Format, problem: Struct, clusters: bool,
+    source: str, rows: Rows, element: Format, target: Format, problem: Struct, most_blocks: int,
     takes: Mapping[str, int] | None = None, apart: bool = False, tuned: Tuned = _TUNED, **own: Any,
 ) -> KernelChoice:  # fmt: skip
     """A row is kept in the registers of as few lanes as that takes, of a block, or of a cluster; a longer one is read again.
 
-    Without ``clusters``, and of long rows, twice as many 16-bit numbers have room as codes.  ``apart``: threads tell each other nothing, so that
+    ``most_blocks``: of a cluster. Where a row needs more, and of long rows, twice as many 16-bit numbers have room as codes.  ``apart``: threads tell each other nothing, so that
     blocks share out a row in one pass.  ``takes``: what a call gives besides the numbers and the results' place.
     """
     wide = is_wide(element, target)
@@ -94,18 +95,19 @@ def kernel_of_rows(
     partial = not aligned or rows.length % per_load != 0
     vectors = max(1, -(-rows.length // per_load) + (not aligned))
     most = max(_MOST_NUMBERS[wide] // per_load, 1)
-    clusters = clusters and rows.length <= _LONGEST
-    most_warps = _WARPS_APART if apart else _MOST_WARPS_BESIDE[element.bits] if clusters else _MOST_WARPS
-    warps, cluster = _blocks_of(vectors, most, most_warps, clusters)
+    if rows.length > _LONGEST:
+        most_blocks = 1
+    most_warps = _WARPS_APART if apart else _MOST_WARPS_BESIDE if most_blocks > 1 else _MOST_WARPS
+    warps, cluster = _blocks_of(vectors, most, most_warps, most_blocks)
     codes = not wide and element.bits == 16 and not apart and not 0 < warps * cluster <= tuned.most_kept
     if codes:
         most *= 2
-        warps, cluster = _blocks_of(vectors, most, most_warps, clusters)
+        warps, cluster = _blocks_of(vectors, most, most_warps, most_blocks)
         codes = cluster > 0
     passes = cluster == 0
     if passes:
         warps, cluster = (_WARPS_APART if apart else _MOST_WARPS), 1
-    few = max(_FEW_LANES[element.bits], _power_of_two(-(-vectors // most)))
+    few = max(tuned.lanes or _FEW_LANES[element.bits], _power_of_two(-(-vectors // most)))
     lanes = min(few, _power_of_two(vectors)) if warps == 1 else _WARP
     threads = (_WARPS_ALONE if warps == 1 else warps) * _WARP
     of_row = lanes if warps == 1 else threads * cluster
@@ -131,7 +133,7 @@ def _power_of_two(count: int) -> int:
     return 1 << (count - 1).bit_length()
 
 
-def _blocks_of(vectors: int, most: int, most_warps: int, clusters: bool) -> tuple[int, int]:
+def _blocks_of(vectors: int, most: int, most_warps: int, most_blocks: int) -> tuple[int, int]:
     """(warps of a block, blocks) that keep a row of so many vectors, a thread up to ``most``; (0, 0): there are none."""
     needed = -(-vectors // (most * _WARP))
     if needed <= most_warps:
@@ -139,8 +141,8 @@ def _blocks_of(vectors: int, most: int, most_warps: int, clusters: bool) -> tupl
     shapes = [
         (warps, blocks)
         for warps in range(_LEAST_WARPS, _MOST_WARPS + 1)
-        for blocks in range(2, MOST_OF_CLUSTER + 1)
-        if clusters and warps * blocks >= needed
+        for blocks in range(2, most_blocks + 1)
+        if warps * blocks >= needed
     ]
     # As few idle warps as possible, of rows and of a multiprocessor.
     return max(shapes, key=lambda shape: _MOST_WARPS // shape[0] / shape[1], default=(0, 0))

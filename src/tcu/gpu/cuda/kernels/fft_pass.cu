@@ -34,6 +34,7 @@
 //   WHOLE           1: blocks have all their columns
 //   FLAT            1: there are no batches and blocks of columns
 //   TILES, BLOCKS   tiles of a block of columns, and p.blocks, where these are known beforehand, else 0
+//   AHEAD           how many blocks later the block comes whose numbers the second cache is to fetch; 0: none
 //   READ_STEP, WRITE_STEP, UP_STEP  from a number of a column to the next, where that is known beforehand, else 0
 //   ROWS_IN, ROWS_OUT  1: neighbouring threads take neighbouring numbers of one column; 0: neighbouring columns
 //   BY_COLUMN, PITCH  1: shared memory holds a column after the other, so many places apart; 0: the columns of a number beside each other
@@ -53,6 +54,7 @@
 //                   are divided by 2^FALL besides before the first level, by 2^DROP with roots of unity
 
 #include "device/fourier/numbers.cuh"
+#include "device/load/bulk_copy.cuh"
 #include "device/load/cluster_pairs.cuh"
 
 using namespace tcu;
@@ -87,12 +89,12 @@ constexpr u32 OWN_COLUMNS = RADICES_[0] / CLUSTER, OWN_LENGTH = LENGTH / RADICES
 static_assert(CLUSTER == 1 || (COLUMNS == 1 && BY_COLUMN && WHOLE && !IN_PARTS && !TURNED && !UP && !DOWN && TARGET_KIND != HALVES));
 static_assert(CLUSTER == 1 || (LEVELS > 1 && RADICES_[0] % CLUSTER == 0 && OWN_LENGTH % CLUSTER == 0));
 
-// Which columns a block takes: from one on, of a block of columns in a batch.
+// Which columns a block of threads takes: from one on, of a block of columns in a batch.
 struct FftTile {
     u32 batch = 0, block = 0, column;
 
-    __device__ explicit FftTile(const FftPass& p) {
-        const u32 tile = blockIdx.x / CLUSTER;
+    __device__ FftTile(const FftPass& p, u32 number) {
+        const u32 tile = number / CLUSTER;
         if constexpr (FLAT) {
             column = tile * WIDTH;
         } else {
@@ -248,6 +250,16 @@ __device__ inline void fetch(const FftPass& p, const FftTile& tile, Butterflies<
 }
 #endif
 
+// Has the second cache fetch what the block reads that follows on this multiprocessor.
+__device__ inline void fetch_ahead(const FftPass& p) {
+#if AHEAD
+    constexpr u32 BYTES = SOURCE == BINARY16 ? 4 : sizeof(Complex);  // of a number
+    if (threadIdx.x >= WIDTH || blockIdx.x + AHEAD >= gridDim.x) return;
+    const FftTile next(p, blockIdx.x + AHEAD);
+    load::fetch_ahead(static_cast<const char*>(p.source) + next.at(p.reads, threadIdx.x) * BYTES, LENGTH * (1 + HALVED) * BYTES);
+#endif
+}
+
 struct WholeNumber {
     __device__ Complex& operator()(Complex& x) const { return x; }
 };
@@ -295,24 +307,30 @@ __device__ inline void hand_over_lanes(u16* shared, Butterflies<AT>& level, Butt
 }
 
 #if CLUSTER > 1
+// Where a block is told of numbers that have come.
+__device__ inline u64& sent() {
+    __shared__ u64 arrived;
+    return arrived;
+}
+
 // The same of a cluster's first level: to the blocks that have its columns.
 __device__ inline void send(const Complex* shared, const Butterflies<0>& level, Butterflies<1>& next) {
     typedef Butterflies<0> L;
     load::wait_for_cluster();  // all of its blocks are there
 #pragma unroll
     for (u32 block = 0; block < CLUSTER; ++block) {
-        const u32 there = load::address_in_block(shared, block);
+        const u32 there = load::address_in_block(shared, block), barrier = load::address_in_block(&sent(), block);
 #pragma unroll
         for (u32 j = 0; j < L::OWN; ++j) {
             if (!level.has(j)) continue;
 #pragma unroll
             for (u32 column = 0; column < OWN_COLUMNS; ++column) {
                 const Complex x = level.x[j][block * OWN_COLUMNS + column];
-                load::store_pair(there + place<1>(level.at[j], column, 0) * sizeof(Complex), x.re, x.im);
+                load::tell_pair(there + place<1>(level.at[j], column, 0) * sizeof(Complex), barrier, x.re, x.im);
             }
         }
     }
-    load::sync_cluster();
+    load::wait_for_copy(&sent(), 0);
     take(shared, next, WholeNumber());
 }
 #endif
@@ -477,9 +495,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     __shared__ Complex turns[TURNED == BY_PRODUCTS ? Last::RADIX * COLUMNS : 1];
     __shared__ u32 largest[DOWN || WORK == BINARY16 ? WIDTH : 1];
 #if CLUSTER > 1
+    if (threadIdx.x == 0) {
+        load::prepare(&sent());
+        load::expect(OWN_LENGTH * OWN_COLUMNS * sizeof(Complex), &sent());
+    }
     load::arrive_in_cluster();
 #endif
-    const FftTile tile(p);
+    const FftTile tile(p, blockIdx.x);
     const auto fill_turns = [&] {
         for (u32 own = threadIdx.x; own < Last::RADIX * COLUMNS; own += THREADS) {
             const u32 column = tile.column + SIDE * (own % COLUMNS);
@@ -491,8 +513,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
 #if WORK == BINARY16
     if constexpr (TURNED == BY_PRODUCTS) fill_turns();
     fetch(p, tile, first, largest);
+    fetch_ahead(p);
 #else
     fetch(p, tile, first);
+    fetch_ahead(p);
     if constexpr (TURNED == BY_PRODUCTS) fill_turns();
     if constexpr (DOWN)
         for (u32 own = threadIdx.x; own < WIDTH; own += THREADS) largest[own] = 0;

@@ -238,9 +238,9 @@ struct RowSums {
     double of[SUMS];
 };
 
-// The sums of the row's terms by the plan of tcu.sum, in binary64, in all threads of the row.  ARE_ALL_0: so are the terms of numbers
-// and gradients that are 0.
-template <int SUMS, bool ARE_ALL_0, typename Term>
+// The sums of the row's terms by the plan of tcu.sum, in binary64, in all threads of the row.  TALK: as in
+// reduce/rows_in_registers.cuh; ARE_ALL_0: so are the terms of numbers and gradients that are 0.
+template <int TALK, int SUMS, bool ARE_ALL_0, typename Term>
 __device__ inline RowSums<SUMS> wide_sums_of_row(OwnOfBoth& own, const RowOfBoth& row, Term term) {
     own.forget_numbers();
     // Of a load, each number added to its own sum.
@@ -304,15 +304,12 @@ __device__ inline RowSums<SUMS> wide_sums_of_row(OwnOfBoth& own, const RowOfBoth
         result.of[sum] = warps[0];
     }
 #if CLUSTER > 1
-    __shared__ u64 of_blocks[SUMS][CLUSTER];
-    if (threadIdx.x < CLUSTER) {
+    u64 told[SUMS];
 #pragma unroll
-        for (int sum = 0; sum < SUMS; ++sum)
-            load::store_in_block(&of_blocks[sum][RowOfBoth::own_chunk()], threadIdx.x, __double_as_longlong(result.of[sum]));
-    }
-    load::sync_cluster();
+    for (int sum = 0; sum < SUMS; ++sum) told[sum] = __double_as_longlong(result.of[sum]);
+    const reduce::WordsOfBlocks words = reduce::heard_blocks<TALK>(told);
 #pragma unroll
-    for (int sum = 0; sum < SUMS; ++sum) result.of[sum] = lane < CLUSTER ? __longlong_as_double(of_blocks[sum][lane]) : 0.0;
+    for (int sum = 0; sum < SUMS; ++sum) result.of[sum] = lane < CLUSTER ? __longlong_as_double(words[lane][sum]) : 0.0;
 #elif CHUNKS
 #pragma unroll
     for (int sum = 0; sum < SUMS; ++sum)
@@ -326,22 +323,25 @@ __device__ inline RowSums<SUMS> wide_sums_of_row(OwnOfBoth& own, const RowOfBoth
     return result;
 }
 
+// The talks of a row, beside those of share_out.
+enum Talks { FIRST = 3, LOOK, LIFTED_FIRST, DEVIATIONS, ALONG };
+
 // One of them, whose terms are 0 of numbers and gradients that are 0.
-template <typename Term>
+template <int TALK, typename Term>
 __device__ inline double wide_sum_of_row(OwnOfBoth& own, const RowOfBoth& row, Term term) {
-    return wide_sums_of_row<1, true>(own, row, [&](float x, float g) { return TermsOfSums<1>{{term(x, g)}}; }).of[0];
+    return wide_sums_of_row<TALK, 1, true>(own, row, [&](float x, float g) { return TermsOfSums<1>{{term(x, g)}}; }).of[0];
 }
 
-template <typename Term>
+template <int TALK, typename Term>
 __device__ inline float sum_of_row(OwnOfBoth& own, const RowOfBoth& row, Term term) {
-    return __double2float_rn(wide_sum_of_row(own, row, term));
+    return __double2float_rn(wide_sum_of_row<TALK>(own, row, term));
 }
 
 // The same where terms of 0 are not.
-template <typename Term>
+template <int TALK, typename Term>
 __device__ inline float sum_of_deviations(OwnOfBoth& own, const RowOfBoth& row, Term term) {
     return __double2float_rn(
-        wide_sums_of_row<1, FINISH != STANDARD>(own, row, [&](float x, float g) { return TermsOfSums<1>{{term(x, g)}}; }).of[0]);
+        wide_sums_of_row<TALK, 1, FINISH != STANDARD>(own, row, [&](float x, float g) { return TermsOfSums<1>{{term(x, g)}}; }).of[0]);
 }
 
 #if FINISH == LOG_SHARE
@@ -409,14 +409,13 @@ __device__ inline void store(OwnOfBoth& own, const RowOfBoth& row, Finished fini
 struct FirstSums {
     float of_x, of_g = 0;
 
-    template <typename Lifted>
-    __device__ FirstSums(OwnOfBoth& own, const RowOfBoth& row, Lifted lifted) {
+    template <int TALK, typename Lifted>
+    static __device__ FirstSums of(OwnOfBoth& own, const RowOfBoth& row, Lifted lifted) {
 #if FINISH == STANDARD
-        const RowSums<2> sums = wide_sums_of_row<2, true>(own, row, [&](float x, float g) { return TermsOfSums<2>{{lifted(x), g}}; });
-        of_x = __double2float_rn(sums.of[0]);
-        of_g = __double2float_rn(sums.of[1]);
+        const RowSums<2> sums = wide_sums_of_row<TALK, 2, true>(own, row, [&](float x, float g) { return TermsOfSums<2>{{lifted(x), g}}; });
+        return {__double2float_rn(sums.of[0]), __double2float_rn(sums.of[1])};
 #else
-        of_x = sum_of_row(own, row, [&](float x, float) { return times(lifted(x), lifted(x)); });
+        return {sum_of_row<TALK>(own, row, [&](float x, float) { return times(lifted(x), lifted(x)); })};
 #endif
     }
 };
@@ -428,7 +427,7 @@ __device__ inline void store_of_norm(OwnOfBoth& own, const RowOfBoth& row, const
     [[maybe_unused]] const float count = static_cast<float>(p.length);
     const auto lifted = [&](float x) { return LIFTED ? times(x, lift) : x; };
     const auto centred = [](float x, float mean) { return FINISH == STANDARD ? minus(x, mean) : x; };
-    if (LIFTED) first = FirstSums(own, row, lifted);
+    if (LIFTED) first = FirstSums::of<LIFTED_FIRST>(own, row, lifted);
     float mean_of_x = 0, mean_of_g = 0, squares = first.of_x;
 #if FINISH == STANDARD
     mean_of_x = __fdiv_rn(first.of_x, count);
@@ -436,7 +435,7 @@ __device__ inline void store_of_norm(OwnOfBoth& own, const RowOfBoth& row, const
 #endif
     const auto deviation = [&](float x) { return centred(lifted(x), mean_of_x); };
 #if FINISH == STANDARD
-    squares = sum_of_deviations(own, row, [&](float x, float) {
+    squares = sum_of_deviations<DEVIATIONS>(own, row, [&](float x, float) {
         const float d = deviation(x);
         return times(d, d);
     });
@@ -446,7 +445,7 @@ __device__ inline void store_of_norm(OwnOfBoth& own, const RowOfBoth& row, const
     const float eps = __double2float_rn(FINISH == DIRECTION ? eps_lifted : __dmul_rn(eps_lifted, back));
     const float root = __fsqrt_rn(FINISH == DIRECTION ? squares : plus(__fdiv_rn(squares, count), eps));
     const float factor = __fdiv_rn(1.0f, FINISH == DIRECTION && root < eps ? eps : root);
-    float along = sum_of_deviations(own, row, [&](float x, float g) {
+    float along = sum_of_deviations<ALONG>(own, row, [&](float x, float g) {
         return times(centred(g, mean_of_g), times(deviation(x), factor));
     });
     along = FINISH == DIRECTION ? times(along, root > eps ? 1.0f : 0.0f) : __fdiv_rn(along, count);
@@ -474,20 +473,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     load::wait_for_cluster();  // before blocks write into each other's memory
 #endif
 #if FINISH == SHARE
-    const float total = sum_of_row(own, row, [](float y, float g) { return times(g, y); });
+    const float total = sum_of_row<FIRST>(own, row, [](float y, float g) { return times(g, y); });
     store(own, row, [&](float y, float g) { return times(y, minus(g, total)); });
 #elif FINISH == LOG_SHARE
     share_out(own);
-    const float total = sum_of_row(own, row, [](float, float g) { return g; });
+    const float total = sum_of_row<FIRST>(own, row, [](float, float g) { return g; });
     store(own, row, [&](float share, float g) { return minus(g, times(share, total)); });
 #elif FINISH == SLOPE
     const float given = static_cast<const float*>(p.given)[number];
-    const double sum = wide_sum_of_row(own, row, [](float x, float) { return x; });
+    const double sum = wide_sum_of_row<FIRST>(own, row, [](float x, float) { return x; });
     const float mean = __double2float_rn(__ddiv_rn(sum, static_cast<double>(p.length)));
     const float left = __double2float_rn(p.left);
     store(own, row, [&](float x, float) { return times(given, __fdiv_rn(minus(x, mean), left)); });
 #elif FINISH == TOTAL
-    const float total = sum_of_row(own, row, [](float x, float) { return x; });
+    const float total = sum_of_row<FIRST>(own, row, [](float x, float) { return x; });
     if (threadIdx.x % (WARP * ROW_WARPS) == 0 && RowOfBoth::own_chunk() == 0) static_cast<float*>(p.out)[number] = total;
 #else
     float largest = 0;
@@ -495,13 +494,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         largest = reduce::larger(largest, fabsf(x));
         return x;
     };
-    const FirstSums first(own, row, [&](float x) { return FINISH == STANDARD ? look(x) : x; });
+    const FirstSums first = FirstSums::of<FIRST>(own, row, [&](float x) { return FINISH == STANDARD ? look(x) : x; });
     bool is_far = ELEMENT != BINARY16 || KEPT_WIDE;  // all numbers of binary16 are between the ends
 #if FINISH != STANDARD
     // The largest square is no more than the sum and no less than the mean, but for what is rounded.
     const float least = __fmul_rn(static_cast<float>(p.length), square_of(LOWEST)), most = __fmul_rn(0.25f, square_of(HIGHEST));
     is_far = is_far && !(first.of_x >= least && first.of_x < most);
-    if (is_far) sum_of_row(own, row, [&](float x, float) { return look(x); });
+    if (is_far) sum_of_row<LOOK>(own, row, [&](float x, float) { return look(x); });
 #endif
     const float lift = is_far ? lift_of(__float_as_int(reduce::largest_of_row<1>(largest)), __double2float_rn(p.most_lift)) : 1;
     if (lift == 1)

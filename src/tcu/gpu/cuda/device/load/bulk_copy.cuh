@@ -80,6 +80,12 @@ __device__ inline void copy_bulk(void* to, const void* from, u32 bytes, u64* arr
     start_copy<EVICT_FIRST>(to, from, bytes, arrived);
 }
 
+// Has the second cache fetch these bytes, but for parts of 16 at either end.
+__device__ inline void fetch_ahead(const void* from, u32 bytes) {
+    const u64 first = reinterpret_cast<u64>(from), begin = first + 15 & ~u64(15), end = first + bytes & ~u64(15);
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(begin), "r"(static_cast<u32>(end - begin)) : "memory");
+}
+
 // Makes what this thread has written to shared memory, and what it has waited for, visible to bulk copies that it
 // starts afterwards.
 __device__ inline void release_to_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }

@@ -14,8 +14,11 @@ __device__ inline u32 address_in_block(const void* own, u32 rank) {
     return there;
 }
 
-__device__ inline void store_pair(u32 there, float first, float second) {
-    asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(there), "f"(first), "f"(second) : "memory");
+// `barrier`, the address of one in that block, is told of the 8 bytes that have come.
+__device__ inline void tell_pair(u32 there, u32 barrier, float first, float second) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(there), "f"(first),
+                 "f"(second), "r"(barrier)
+                 : "memory");
 }
 #endif
 

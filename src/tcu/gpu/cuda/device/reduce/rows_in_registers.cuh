@@ -415,27 +415,44 @@ __device__ inline void store(const RowInMemory& row, ResultNumber* out, RowIndex
     store_at_places(row, out, first, [](RowIndex) {}, finished);
 }
 
+#if CLUSTER > 1
+constexpr int TALKS = 9;
+constexpr int MOST_WORDS = 2;
+
+// What a row's blocks tell each other, each of them all others: so many times a word or two.
+struct Talk {
+    u64 arrived, words[CLUSTER][MOST_WORDS];
+};
+typedef const u64 (*WordsOfBlocks)[MOST_WORDS];
+__device__ inline Talk& talk_of(int which) {
+    __shared__ Talk talks[TALKS];
+    return talks[which];
+}
+
+// Tells all blocks of a cluster these words, and returns theirs.  A block writes into the others' memory: with reads from there by all
+// threads, rows of bfloat16 took up to half as long again.  WHICH: each talk comes once, after wait_for_cluster.
+template <int WHICH, int COUNT>
+__device__ inline WordsOfBlocks heard_blocks(const u64 (&told)[COUNT]) {
+    static_assert(WHICH < TALKS && COUNT <= MOST_WORDS);
+    Talk& talk = talk_of(WHICH);
+    if (threadIdx.x == 0) load::expect(CLUSTER * COUNT * sizeof(u64), &talk.arrived);
+    if (threadIdx.x < CLUSTER) {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) load::tell_block(&talk.words[blockIdx.x % CLUSTER][i], &talk.arrived, threadIdx.x, told[i]);
+    }
+    load::wait_for_copy(&talk.arrived, 0);
+    return talk.words;
+}
+#endif
+
 // Called first, by all threads.
 __device__ inline void begin_row() {
 #if CLUSTER > 1
+    if (threadIdx.x < TALKS) load::prepare(&talk_of(threadIdx.x).arrived);
+    __syncwarp();
     load::arrive_in_cluster();
 #endif
 }
-
-#if CLUSTER > 1
-// What a row's blocks tell each other: each tells all a word.  A block writes into the others' memory: with reads from there by
-// all threads, rows of bfloat16 took up to half as long again.  WHICH: calls of a kernel have memory of their own; the
-// first one, 0, waits until all blocks are there.
-template <int WHICH, typename Word>
-__device__ inline void hear_blocks(u64 told, Word word) {
-    __shared__ u64 heard[CLUSTER];
-    if (WHICH == 0) load::wait_for_cluster();
-    if (threadIdx.x < CLUSTER) load::store_in_block(heard + blockIdx.x % CLUSTER, threadIdx.x, told);
-    load::sync_cluster();
-#pragma unroll
-    for (int block = 0; block < CLUSTER; ++block) word(heard[block]);
-}
-#endif
 
 // The largest number of groups of LANES_OF lanes, in all of them; NaN where there is one.
 template <int LANES_OF>
@@ -463,10 +480,12 @@ __device__ inline Working largest_of_row(Working most) {
     most = largest_of_lanes<WARP>(of_warps[threadIdx.x % WARP % WARPS]);
 #endif
 #if CLUSTER > 1
+    if (WHICH == 0) load::wait_for_cluster();  // the first talk of kernels that have it
     const double of_this = most;  // a NaN stays one
-    hear_blocks<WHICH>(__double_as_longlong(of_this), [&](u64 word) {
-        most = larger(most, static_cast<Working>(__longlong_as_double(word)));
-    });
+    const u64 told[] = {static_cast<u64>(__double_as_longlong(of_this))};
+    const WordsOfBlocks words = heard_blocks<WHICH>(told);
+#pragma unroll
+    for (int block = 0; block < CLUSTER; ++block) most = larger(most, static_cast<Working>(__longlong_as_double(words[block][0])));
 #endif
     return most;
 }
@@ -488,10 +507,15 @@ __device__ inline WholeSum whole_sum_of_row(WholeSum sum) {
     sum.add_lanes<WARP, 3>();
 #endif
 #if CLUSTER > 1
-    const WholeSum of_this = sum;
+    u64 told[WORDS];
+#pragma unroll
+    for (int i = 0; i < WORDS; ++i) told[i] = sum.words[i];
     sum = WholeSum();
-    hear_blocks<2 + 2 * WHICH>(of_this.words[0], [&](u64 word) { sum.words[0] += word; });
-    if constexpr (WORDS > 1) hear_blocks<3 + 2 * WHICH>(of_this.words[WORDS - 1], [&](u64 word) { sum.words[WORDS - 1] += word; });
+    const WordsOfBlocks words = heard_blocks<2 + WHICH>(told);
+#pragma unroll
+    for (int block = 0; block < CLUSTER; ++block)
+#pragma unroll
+        for (int i = 0; i < WORDS; ++i) sum.words[i] += words[block][i];
 #endif
     return sum;
 }
