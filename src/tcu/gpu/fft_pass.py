@@ -31,8 +31,8 @@ _SECTOR = 32
 """Bytes of neighbouring columns, at least: of 16, as two blocks write parts of a sector, passes took 2 to 3 times as long (H200)."""
 _NEIGHBOURS = 16
 """Columns of a block, if two blocks on a multiprocessor have room for them."""
-_FEW = 2
-"""Blocks of a multiprocessor of which too few read while others compute."""
+_FEW = 1
+"""Blocks of a multiprocessor, of which none reads while others compute; of two, 2^13 numbers of binary32 took 293 us in place of 275 (H200)."""
 _STATIC = 8192
 """Bytes of shared memory that a block takes besides, at most."""
 
@@ -390,8 +390,8 @@ def _places(length: int, columns: int, size: int, *, by_column: bool) -> tuple[i
 def _ahead(step: FftStep, tile: _Tile, gpu: Gpu) -> int:
     """How many blocks later the block comes whose numbers the second cache is to fetch; 0: none.
 
-    Whole transforms of which a multiprocessor has one block or two: 2^14 of binary32 took 323 us in place of 348.  Passes along
-    columns, and those of several, write so much besides that it was gone before it was read: 2^22 785 in place of 672 (H200).
+    Whole transforms of which a multiprocessor has one block: 2^14 of binary32 took 326 us in place of 348.  What passes along columns,
+    and several passes, ask for is gone before it is read: 2^22 took 785 us in place of 672 (H200).
     """
     kind = step.reads.kind == "PAIRS" and step.begins.number == 1
     alone = step.rows_in and step.rows_out and not step.is_short and step.columns % tile.width == 0

@@ -93,32 +93,17 @@ struct Four {
     static constexpr int WORDS = sizeof(FourCode);
     u32 words[WORDS];
 
-    // `next`: of rows that begin anywhere, what only `join` needs.
-    __device__ void ask(const void* row, bool is_whole, int at, int length, u32 (&next)[WORDS]) {
-        const FourCode* const numbers = static_cast<const FourCode*>(row);
+    // `beyond` the place `first` of a row, which has so many `left` from there on.
+    template <bool IS_WHOLE>
+    __device__ void read(const void* row, int first, int beyond, int left) {
+        const FourCode* const own = static_cast<const FourCode*>(row) + first;
         if constexpr (!IN_FOURS) {
-            load::ask_fours(numbers, at, length, words, next);
+            load::read_fours<IS_WHOLE>(own, beyond, left, ABSENT, words);
         } else {
 #pragma unroll
             for (u32& word : words) word = ABSENT;
-            if (is_whole || at < length) load::read_granule(numbers + at, words);
+            if (IS_WHOLE || left > 0) load::read_granule(own + beyond, words);
         }
-    }
-
-    // Called by all lanes of a warp.
-    __device__ void join(const void* row, bool is_whole, int at, int length, u32 (&next)[WORDS]) {
-        if constexpr (!IN_FOURS) {
-            load::join_fours(static_cast<const FourCode*>(row), words, next);
-            if (is_whole || at + TOGETHER <= length) return;
-#pragma unroll
-            for (int i = 0; i < TOGETHER; ++i)
-                if (at + i >= length) set(i, static_cast<FourCode>(ABSENT));
-        }
-    }
-
-    __device__ void set(int i, FourCode code) {
-        if constexpr (IS_32) words[i] = code;
-        else words[i / 2] = i % 2 ? (words[i / 2] & 0xffff) | static_cast<u32>(code) << 16 : (words[i / 2] & 0xffff0000) | code;
     }
 
     __device__ float number(int i) const {
@@ -144,12 +129,17 @@ struct RowOfBoth {
 
     // Where a thread's load `turn` of a chunk begins.
     __device__ static int at(int chunk, int turn) {
-        const int lane = threadIdx.x % WARP, warp = ROW_WARPS == 1 ? 0 : threadIdx.x / WARP;
-        return (((chunk * TURNS + turn) * ROW_WARPS + warp) * WARP + lane) * TOGETHER;
+        return (chunk * TURNS + turn) * APART + static_cast<int>(ROW_WARPS == 1 ? threadIdx.x % WARP : threadIdx.x) * TOGETHER;
     }
+    static constexpr int APART = ROW_WARPS * WARP * TOGETHER;  // from a turn to the next
 
     // The chunk that a block keeps.
     __device__ static int own_chunk() { return CLUSTER > 1 ? blockIdx.x % CLUSTER : 0; }
+
+    // Whether all of a chunk is there, where that has to be asked.
+    __device__ bool has_chunk(int chunk) const {
+        return !IN_FOURS && (CLUSTER > 1 || CHUNKS) && (chunk + 1) * (TURNS * ROW_WARPS * WARP * TOGETHER) <= length;
+    }
 
     // Whether it has number i of a load, and all of them.
     __device__ bool has(int at, int i) const { return (IN_FOURS ? at : at + i) < length; }
@@ -179,19 +169,17 @@ struct OwnOfBoth {
 #endif
 
     __device__ void load(const RowOfBoth& row, int chunk) {
-        u32 beside_kept[TURNS][Four<KEPT_WIDE, true>::WORDS], beside_given[TURNS][Four<GIVEN_WIDE, false>::WORDS];
-#pragma unroll
-        for (int turn = 0; turn < TURNS; ++turn) {
-            const int at = RowOfBoth::at(chunk, turn);
-            kept[turn].ask(row.kept, turn < WHOLE, at, row.length, beside_kept[turn]);
-            if (HAS_GRADIENTS) given[turn].ask(row.given, turn < WHOLE, at, row.length, beside_given[turn]);
-        }
-#pragma unroll
-        for (int turn = 0; turn < TURNS; ++turn) {
-            const int at = RowOfBoth::at(chunk, turn);
-            kept[turn].join(row.kept, turn < WHOLE, at, row.length, beside_kept[turn]);
-            if (HAS_GRADIENTS) given[turn].join(row.given, turn < WHOLE, at, row.length, beside_given[turn]);
-        }
+        if (row.has_chunk(chunk)) load_turns<0, true>(row, chunk);
+        else load_turns<0, false>(row, chunk);
+    }
+
+    template <int TURN, bool IS_WHOLE>
+    __device__ void load_turns(const RowOfBoth& row, int chunk) {
+        constexpr bool IS_ALL = IS_WHOLE || TURN < WHOLE;
+        const int first = RowOfBoth::at(chunk, 0), beyond = TURN * RowOfBoth::APART, left = row.length - first - beyond;
+        kept[TURN].template read<IS_ALL>(row.kept, first, beyond, left);
+        if constexpr (HAS_GRADIENTS) given[TURN].template read<IS_ALL>(row.given, first, beyond, left);
+        if constexpr (TURN + 1 < TURNS) load_turns<TURN + 1, IS_WHOLE>(row, chunk);
     }
 
     __device__ void forget_numbers() {
@@ -378,29 +366,43 @@ __device__ inline float lift_of(int largest, float most) {
 // 2^(2·exponent)
 __device__ inline float square_of(int exponent) { return __int_as_float((2 * exponent + 127) << 23); }
 
+typedef load::StagedFours<GradientCode> Staged;
+__device__ inline Staged& staged_of_warp() {
+    __shared__ Staged staged[THREADS / WARP];
+    return staged[threadIdx.x / WARP];
+}
+
+// Stores what `finished` makes of the numbers of a chunk, from TURN on.
+template <int TURN, bool IS_CHUNK, typename Finished>
+__device__ inline void store_turns(OwnOfBoth& own, const RowOfBoth& row, int chunk, Finished finished) {
+    constexpr bool IS_WHOLE = IS_CHUNK || TURN < WHOLE;
+    const int at = RowOfBoth::at(chunk, TURN);
+    const Weights weights(row, TURN, at);
+    float x[TOGETHER];
+#pragma unroll
+    for (int i = 0; i < TOGETHER; ++i) x[i] = finished(own.number(TURN, i), own.gradient(weights, TURN, i));
+    u32 words[sizeof(GradientCode)];
+#if RESULT == BINARY32
+#pragma unroll
+    for (int i = 0; i < TOGETHER; ++i) words[i] = x[i] != x[i] ? 0x7fffffff : __float_as_uint(x[i]);
+#else
+    words[0] = finish::rounded_pair(x[0], x[1]);
+    words[1] = finish::rounded_pair(x[2], x[3]);
+#endif
+#if IN_FOURS
+    if (IS_WHOLE || at < row.length) load::write_granule(row.out + at, words);
+#else
+    load::write_fours<IS_WHOLE>(row.out + RowOfBoth::at(chunk, 0), TURN * RowOfBoth::APART, row.length - at, words, staged_of_warp());
+#endif
+    if constexpr (TURN + 1 < TURNS) store_turns<TURN + 1, IS_CHUNK>(own, row, chunk, finished);
+}
+
 template <typename Finished>
 __device__ inline void store(OwnOfBoth& own, const RowOfBoth& row, Finished finished) {
     own.forget_numbers();
     every_chunk(own, row, [&](int chunk) {
-#pragma unroll
-        for (int turn = 0; turn < TURNS; ++turn) {
-            const int at = RowOfBoth::at(chunk, turn);
-            const Weights weights(row, turn, at);
-            float x[TOGETHER];
-#pragma unroll
-            for (int i = 0; i < TOGETHER; ++i)
-                x[i] = finished(own.number(turn, i), own.gradient(weights, turn, i));
-            u32 words[sizeof(GradientCode)];
-#if RESULT == BINARY32
-#pragma unroll
-            for (int i = 0; i < TOGETHER; ++i) words[i] = x[i] != x[i] ? 0x7fffffff : __float_as_uint(x[i]);
-#else
-            words[0] = finish::rounded_pair(x[0], x[1]);
-            words[1] = finish::rounded_pair(x[2], x[3]);
-#endif
-            if constexpr (!IN_FOURS) load::write_fours(row.out, at, row.length, words);
-            else if (turn < WHOLE || at < row.length) load::write_granule(row.out + at, words);
-        }
+        if (row.has_chunk(chunk)) store_turns<0, true>(own, row, chunk, finished);
+        else store_turns<0, false>(own, row, chunk, finished);
     });
 }
 

@@ -1,20 +1,11 @@
-// Four neighbouring numbers of each lane, of 16 or 32 bits, where rows begin at any number.
-//
-// The lanes of a warp have the numbers of a row one behind the other.  So each of them reads or writes one granule, of four
-// numbers as memory has them, and takes the rest from the next lane, or leaves it to that lane: one access in place of four.
-// All lanes of a warp call these functions.
+// Four neighbouring numbers of each lane, of 16 or 32 bits, where rows begin at any number.  The lanes of a warp have the numbers of a
+// row one behind the other, and all of them call these functions.
 
 #pragma once
 
 #include "device/load/array.cuh"
 
 namespace tcu::load {
-
-// Granules of a row: the numbers that lie in the first one in front of the row.
-template <typename Number>
-__device__ inline int in_front_of(const Number* row) {
-    return static_cast<int>(reinterpret_cast<u64>(row) / sizeof(Number) % 4);
-}
 
 template <int WORDS>
 __device__ inline void read_granule(const void* from, u32 (&words)[WORDS]) {
@@ -33,70 +24,64 @@ __device__ inline void write_granule(void* to, const u32 (&words)[WORDS]) {
     else *static_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
 }
 
-// The granules that the numbers from `at` on, a multiple of four, come from: this lane's, and, in the last lane, the next one.  Reads
-// granules that hold numbers of the row.
-template <typename Number>
-__device__ inline void ask_fours(const Number* row, int at, int length, u32 (&words)[sizeof(Number)], u32 (&next)[sizeof(Number)]) {
-    const int beside = in_front_of(row);
-    const Number* const granule = row + at - beside;
+// A lane's numbers, `beyond` its first ones, a multiple of four, of a row that begins anywhere and has so many `left` from there on;
+// `absent` where it has none, but for IS_WHOLE.  Each lane reads its own ones, of 16 bits the words that hold them: that reads a line of
+// memory several times, but from the first cache.
+template <bool IS_WHOLE, typename Number>
+__device__ inline void read_fours(const Number* first, int beyond, int left, u32 absent, u32 (&words)[sizeof(Number)]) {
+    if constexpr (sizeof(Number) == 4) {
 #pragma unroll
-    for (int i = 0; i < static_cast<int>(sizeof(Number)); ++i) words[i] = next[i] = 0;
-    if (at - beside < length) read_granule(granule, words);
-    if (threadIdx.x % WARP == WARP - 1 && beside && at - beside + 4 < length) read_granule(granule + 4, next);
-}
-
-// The numbers from those granules; whatever where the row has none.  A step of its own, as it waits for memory.
-template <typename Number>
-__device__ inline void join_fours(const Number* row, u32 (&words)[sizeof(Number)], u32 (&next)[sizeof(Number)]) {
-    constexpr int WORDS = sizeof(Number);
-    const int beside = in_front_of(row);
-#pragma unroll
-    for (int i = 0; i < WORDS; ++i) {
-        const u32 of_next_lane = __shfl_down_sync(ALL, words[i], 1);
-        if (threadIdx.x % WARP < WARP - 1) next[i] = of_next_lane;
-    }
-    if constexpr (WORDS == 2) {
-        if (beside & 2) words[0] = words[1], words[1] = next[0], next[0] = next[1];
-        if (beside & 1) {
-            words[0] = __funnelshift_r(words[0], words[1], 16);
-            words[1] = __funnelshift_r(words[1], next[0], 16);
-        }
+        for (int i = 0; i < 4; ++i) words[i] = IS_WHOLE || i < left ? __ldg(first + beyond + i) : absent;
     } else {
-        if (beside & 2) words[0] = words[2], words[1] = words[3], words[2] = next[0], words[3] = next[1], next[0] = next[2];
-        if (beside & 1) words[0] = words[1], words[1] = words[2], words[2] = words[3], words[3] = next[0];
+        const int odd = static_cast<int>(reinterpret_cast<u64>(first) / sizeof(Number) % 2);
+        const u32* const pairs = reinterpret_cast<const u32*>(first - odd) + beyond / 2;
+        u32 read[3];
+#pragma unroll
+        for (int i = 0; i < 3; ++i) read[i] = (i < 2 || odd) && (IS_WHOLE || 2 * i < left + odd) ? __ldg(pairs + i) : absent;
+        words[0] = __funnelshift_r(read[0], read[1], 16 * odd);
+        words[1] = __funnelshift_r(read[1], read[2], 16 * odd);
+        if (IS_WHOLE) return;
+        if (left < 2) words[0] = left < 1 ? absent : __byte_perm(words[0], absent, 0x7610);
+        if (left < 4) words[1] = left < 3 ? absent : __byte_perm(words[1], absent, 0x7610);
     }
 }
 
-// Writes the numbers from `at` on, a multiple of four, as far as the row has such.
+// Numbers of a warp in shared memory, from a multiple of 16 bytes on, with room for some in front of them and behind.
 template <typename Number>
-__device__ inline void write_fours(Number* row, int at, int length, const u32 (&words)[sizeof(Number)]) {
-    constexpr int WORDS = sizeof(Number), PER_WORD = 4 / WORDS;
-    const int beside = in_front_of(row), lane = threadIdx.x % WARP;
-    const auto write = [&](const u32 (&from)[WORDS], int begin, int low, int high) {
+struct alignas(16) StagedFours {
+    Number front[16 / sizeof(Number)], numbers[4 * WARP + 16 / sizeof(Number)];
+};
+
+// Writes a lane's numbers, `beyond` its first ones, as far as the row has such, by way of the warp's own memory: there lanes find
+// numbers that are neighbours in memory.
+template <bool IS_WHOLE, typename Number>
+__device__ inline void write_fours(Number* first, int beyond, int left, const u32 (&words)[sizeof(Number)], StagedFours<Number>& staged) {
+    const int lane = threadIdx.x % WARP, end = left + 4 * lane;  // of the row, from the warp's first number on
+    write_granule(staged.numbers + 4 * lane, words);
+    __syncwarp();
+    if constexpr (sizeof(Number) == 4) {
+        Number* const to = first - 3 * lane + beyond;
 #pragma unroll
         for (int i = 0; i < 4; ++i)
-            if (i >= low && i < high && begin + i < length)
-                row[begin + i] = static_cast<Number>(from[i / PER_WORD] >> 8 * sizeof(Number) * (i % PER_WORD));
-    };
-    if (lane == WARP - 1) write(words, at, 4 - beside, 4);  // of the next warp's first granule
-    u32 before[WORDS], moved[WORDS];
-#pragma unroll
-    for (int i = 0; i < WORDS; ++i) before[i] = __shfl_up_sync(ALL, words[i], 1), moved[i] = words[i];
-    if constexpr (WORDS == 2) {
-        if (beside & 2) moved[1] = moved[0], moved[0] = before[1], before[1] = before[0];
-        if (beside & 1) {
-            moved[1] = __funnelshift_r(moved[0], moved[1], 16);
-            moved[0] = __funnelshift_r(before[1], moved[0], 16);
-        }
+            if (IS_WHOLE || i * WARP + lane < end) to[i * WARP] = staged.numbers[i * WARP + lane];
     } else {
-        if (beside & 2) moved[3] = moved[1], moved[2] = moved[0], moved[1] = before[3], moved[0] = before[2], before[3] = before[1];
-        if (beside & 1) moved[3] = moved[2], moved[2] = moved[1], moved[1] = moved[0], moved[0] = before[3];
+        // Words of memory begin so many numbers in front of the warp's.
+        const int odd = static_cast<int>(reinterpret_cast<u64>(first) / sizeof(Number) % 2);
+        const u32* const from = reinterpret_cast<const u32*>(staged.numbers) + lane - odd;
+        u32* const to = reinterpret_cast<u32*>(first - 2 * lane - odd) + beyond / 2;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int number = 2 * (i * WARP + lane) - odd;
+            if (i == 0 && number < 0) continue;
+            const u32 word = __funnelshift_r(from[i * WARP], from[i * WARP + 1], 16 * odd);
+            if (IS_WHOLE || number + 1 < end) to[i * WARP] = word;
+            else if (number < end) *reinterpret_cast<Number*>(to + i * WARP) = static_cast<Number>(word);
+        }
+        // The first one and the last one share words with other warps'.
+        const int number = lane ? 4 * WARP - 1 : 0;
+        if (odd && lane < 2 && (IS_WHOLE || number < end)) (first + number - 4 * lane)[beyond] = staged.numbers[number];
     }
-    const int begin = at - beside;
-    if ((lane == 0 && beside) || begin + 4 > length)
-        write(moved, begin, lane == 0 ? beside : 0, 4);
-    else
-        write_granule(row + begin, moved);
+    __syncwarp();
 }
 
 }  // namespace tcu::load
