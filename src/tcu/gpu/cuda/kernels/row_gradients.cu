@@ -366,9 +366,9 @@ __device__ inline float lift_of(int largest, float most) {
 // 2^(2·exponent)
 __device__ inline float square_of(int exponent) { return __int_as_float((2 * exponent + 127) << 23); }
 
-typedef load::StagedFours<GradientCode> Staged;
-__device__ inline Staged& staged_of_warp() {
-    __shared__ Staged staged[THREADS / WARP];
+typedef load::StagedFours<GradientCode> GradientsOfWarp;
+__device__ inline GradientsOfWarp& staged_of_warp() {
+    __shared__ GradientsOfWarp staged[THREADS / WARP];
     return staged[threadIdx.x / WARP];
 }
 
