@@ -16,6 +16,7 @@ from tcu.formats.scalar import ROUNDINGS
 from tcu.model import compiled, threads
 from tcu.model.batches import flatten, up
 from tcu.model.blocks import Scales, block_products, is_block_sum
+from tcu.model.ieee_environment import ieee
 from tcu.model.narrow import is_narrow, kept_and_floor, multiply_narrow
 from tcu.units.arithmetic import AlignedSum, ExactInteger, FusedChain
 from tcu.units.instruction import Instruction, Unit
@@ -39,6 +40,7 @@ _BLOCK_GRAIN = 1 << 20
 """The same for sums of :mod:`tcu.model.blocks`, and the work between two decodings of B."""
 
 
+@ieee
 def mma(
     a: npt.ArrayLike,
     b: npt.ArrayLike,

@@ -24,7 +24,7 @@ from tcu.surfaces.fft_arrays import (
     tensors,
     transformed,
 )
-from tcu.surfaces.one_library import moved, namespace
+from tcu.surfaces.one_library import ieee_of_arrays, moved, namespace
 
 __all__ = ["dct", "dst", "idct", "idst"]
 
@@ -125,6 +125,7 @@ def _run(x: Any, type: Any, n: Any, axis: Any, norm: Any, *, sine: bool, inverse
     return _along(x, length, place, kind, scale, sine)
 
 
+@ieee_of_arrays
 def _along(x: Any, n: int, place: int, kind: int, scale: str, sine: bool) -> Any:
     xp = namespace(x)
     x = _fitted(xp, moved(x, place, -1), n)
