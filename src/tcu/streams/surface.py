@@ -62,7 +62,7 @@ def run_on_files(
         options["out"] = out  # which it does not have
     if gpu is not None and "unit" in operation.options:
         options.setdefault("unit", find_gpu(gpu).unit.name)
-    given = operation.values(options)
+    given = operation.values(options, [each.name for each in _FILES.keywords(operation)])
     if scan and not operation.exact:
         ScanRequest(*given).check_in_parts("files")
     sources = sources_of(files, memory, 4)
