@@ -23,14 +23,17 @@ import numpy as np
 import pytest
 from bits import codes, digest
 from operations import ROWS
+from test_audit import chain, tree_plan
 
 import tcu
 from tcu.engines import host
 from tcu.errors import SubnormalError
+from tcu.formats import format_of
 from tcu.formats.tensor import is_tensor
 from tcu.model import ieee_environment, threads
 from tcu.model.ieee_environment import ieee, is_ieee
 from tcu.ops import OPERATIONS
+from tcu.probes import predict
 
 UPWARD = {"x86_64": 0x800, "aarch64": 0x400000, "arm64": 0x400000}
 """C's FE_UPWARD."""
@@ -91,6 +94,10 @@ def of_arrays(x: Any, y: Any, folder: str) -> dict[str, Call]:
     for name in ("error_bound", "var_error_bound", "cumsum_error_bound"):
         found[name] = getattr(tcu, name), (x[0],), {}
     found["dot_error_bound"] = tcu.dot_error_bound, (x, y), {}
+    sums, tree = tcu.sum(x, axis=-1), tree_plan(chain(x.shape[-1]), *(format_of(x.dtype).name,) * 2)
+    plan = tcu.sum(x, axis=-1, return_info=True)[1].plan
+    found["audit"] = lambda *given: tcu.audit(*given, plan=plan, seed=0).wrong, (sums, x), {}
+    found["predict"] = predict, (tree, x, y.T), {}
     found["matmul_error_bound"] = tcu.matmul_error_bound, (x, y.T), {}
     return found
 

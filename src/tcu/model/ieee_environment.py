@@ -5,8 +5,8 @@ numbers for zero, and C code may choose another direction of rounding.  Both bel
 inherits them: results would depend on who called, and when the pool's threads began.
 
 So every way into the model goes through :func:`ieee`: the host engine's functions (``tcu/engines/host/__init__.py``), which all
-surfaces ask, pieces of work that threads share (:mod:`tcu.model.threads`), and what surfaces compute besides, of shares, bounds and
-files.  The functions below them need not think of it, nor do NumPy's operations there; one way in within another costs a look.
+surfaces ask, pieces of work that threads share (:mod:`tcu.model.threads`), and what else is computed, of shares, bounds, files and
+checks.  The functions below them need not think of it, nor do NumPy's operations there; one way in within another costs a look.
 """
 
 from __future__ import annotations

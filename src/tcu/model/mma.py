@@ -40,7 +40,6 @@ _BLOCK_GRAIN = 1 << 20
 """The same for sums of :mod:`tcu.model.blocks`, and the work between two decodings of B."""
 
 
-@ieee
 def mma(
     a: npt.ArrayLike,
     b: npt.ArrayLike,
@@ -113,6 +112,7 @@ def input_format(array: npt.NDArray[Any]) -> Format:
     return get_format("tf32") if fmt.name == "binary32" else fmt
 
 
+@ieee
 def multiply_accumulate(
     a: npt.NDArray[Any],
     b: npt.NDArray[Any],
