@@ -22,7 +22,7 @@ from numpy.lib.format import open_memmap
 import tcu
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats import get_format
-from tcu.plan import TreeRegions, make_dot_plan, make_matmul_plan
+from tcu.plan import TreeRegions, make_dot_plan, make_matmul_plan, make_plan
 from tcu.plan.plan import Part, Plan
 from tcu.plan.tree import Additions, Blocks, FusedProducts, TreeNode, TreeStep
 from tcu.probes import Audit, predict
@@ -372,6 +372,7 @@ class OnGpu:
     [
         ({"plan": None}, ParameterError, "plan=None: give that of tcu.reveal, tcu.load_plan"),
         ({"plan": "plan.json"}, ParameterError, "plan='plan.json': give that of tcu.reveal, tcu.load_plan"),
+        ({"b": make_plan(8, get_format("float16"), "H100"), "plan": None}, ParameterError, "the plan is given in the place of b, .*: name it, with plan=plan"),
         ({"b": None}, ParameterError, "the plan is of products: give a and b"),
         ({"sample": 0}, ParameterError, "sample=0: give a whole number of 1 or more"),
         ({"sample": 2.5}, ParameterError, "sample=2.5: give a whole number of 1 or more"),

@@ -59,6 +59,7 @@ Y = da.ones((4, 6), chunks=(2, 3))
     ("call", "kind", "message"),
     [
         (lambda: fft.fft(Y), ParameterError, r"x has 2 chunks along axis 1, all of which a transform takes: make them one, with x\.rechunk\({1: -1}\)"),
+        (lambda: fft.dct(Y, n=1 << 62), ParameterError, r"a transform of .* numbers: give at most 2\^31"),
         (lambda: fft.dct(Y, axis=0), ParameterError, "x has 2 chunks along axis 0, all of which a transform takes"),
         (lambda: fft.fft(da.ones((4, 6, 2), chunks=(2, -1, 1)), axis=1, pairs=True), ParameterError, "x has 2 chunks along axis 2"),
         (lambda: fft.fft(Y[Y[:, 0] > 0].rechunk({1: -1}), axis=1), ParameterError, r"x has chunks of unknown sizes: compute them, with x\.compute_chunk_sizes\(\)"),

@@ -377,6 +377,8 @@ CALLS: list[tuple[Any, type[Exception], str]] = [
     (lambda: fft.error_bound(8, "float32", "real"), ParameterError, "kind='real': choose one of forward, inverse, from_real, to_real"),
     (lambda: fft.error_bound(0, "float32"), ParameterError, "n=0: give a whole number from 1 on"),
     (lambda: fft.fft(X, (1 << 31) + 1), ParameterError, "a transform of 2,147,483,649 numbers: give at most"),
+    (lambda: fft.dct(X, n=1 << 62), ParameterError, "a transform of 2,305,843,009,213,693,952 numbers: give at most"),
+    (lambda: fft.idst(X[:, :0], n=(1 << 70) + 1), ParameterError, "a transform of 1,180,591,620,717,411,303,425 numbers: give"),
 ]  # fmt: skip
 
 

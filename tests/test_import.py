@@ -102,7 +102,7 @@ def test_every_error_is_a_tcu_error() -> None:
     kinds = [
         kind for kind in vars(errors).values() if isinstance(kind, type) and kind.__module__ == "tcu.errors"
     ]
-    assert len(kinds) == 10
+    assert len(kinds) == 11
     assert all(issubclass(kind, tcu.TcuError) for kind in kinds)
     assert str(errors.UnknownNameError("plain words")) == "plain words"
 

@@ -496,6 +496,10 @@ def test_what_weights_may_be() -> None:
         tcu.rms_norm(x, residual=x.astype(np.float64))
     with pytest.raises(ParameterError, match="axis=0 and dim=1: give one of them"):
         tcu.rms_norm(x, 0, dim=1, weight=weight)
+    with pytest.raises(
+        ParameterError, match=r"dim=\(0, 1\): give a whole number, the axis whose rows are mapped"
+    ):
+        tcu.rms_norm(x, dim=(0, 1), weight=weight)
     same(tcu.rms_norm(x, dim=1, weight=weight), tcu.rms_norm(x, 1, weight=weight))
     torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
     with pytest.raises(
@@ -510,7 +514,7 @@ def test_options_that_there_are_not() -> None:
     x, mask = np.ones(3), np.ones(3, bool)
     with pytest.raises(
         UnknownOptionError,
-        match="rms_norm has no option 'where': its options are weight, residual, eps, dtype",
+        match="rms_norm has no option 'where': its options are weight, residual, eps, dtype, beside axis, dim, out",
     ):
         tcu.rms_norm(x, where=mask)  # type: ignore[arg-type]
     with pytest.raises(UnknownOptionError, match=r"layer_norm has no option 'wieght': did you mean weight\?"):

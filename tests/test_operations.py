@@ -317,9 +317,20 @@ def test_an_option_that_a_function_does_not_have_is_named() -> None:
     ):
         tcu.segment_cumsum(np.ones(3), [0, 3], block=64)
     with pytest.raises(
-        UnknownOptionError, match=r"fsum has no option 'axes': did you mean axis\? its options are dtype"
+        UnknownOptionError,
+        match=r"^fsum has no option 'axes': did you mean axis\? its options are dtype, beside axis, keepdims, dim, keepdim, where, out$",
     ):
         tcu.fsum(np.ones(3), axes=0)
+    with pytest.raises(
+        UnknownOptionError,
+        match=r"^softmax has no option 'foo': its options are dtype, beside axis, dim, out$",
+    ):
+        tcu.softmax(np.ones(3), foo=1)
+    with pytest.raises(
+        UnknownOptionError,
+        match=r"^segment_fsum has no option 'foo': its options are dtype, beside out, check$",
+    ):
+        tcu.segment_fsum(np.ones(3), [0, 3], foo=1)
 
 
 def test_names_are_looked_up_and_taken_once() -> None:

@@ -345,6 +345,120 @@ def test_what_is_not_covered_is_named() -> None:
         x.exp()
 
 
+# What moves numbers, selects them, compares them, or makes one operation of each
+
+
+def _assigned(x: Any, places: Any, values: Any) -> Any:
+    found = x.clone()
+    found[places] = values
+    return found
+
+
+ROW = torch.tensor([2, 0, 1])
+MAPS: dict[str, Callable[[Any], Any]] = {
+    "scatter": lambda x: torch.zeros_like(x).scatter(1, torch.arange(23, -1, -1).expand(x.shape), x) + x.scatter(1, ROW[None, :1], 2.0),
+    "index_put": lambda x: _assigned(x, ROW, x[:3] * 2) + _assigned(x, x > 0, 1.0),
+    "topk": lambda x: torch.cat((x.topk(5, -1)[0], x.kthvalue(2, -1, keepdim=True)[0], x.median(-1, keepdim=True)[0]), -1),
+    "rsub": lambda x: 1 - x + torch.rsub(x, 2 * x),
+    "prelu": lambda x: functional.prelu(x, x.new_tensor([0.25])) + functional.leaky_relu(x) + functional.relu6(x),
+    "shrinking": lambda x: functional.hardshrink(x) + functional.threshold(x, 0.5, 2.0) + torch.fmod(x, 0.75),
+    "pixel_shuffle": lambda x: functional.pixel_unshuffle(functional.pixel_shuffle(x.view(-1, 4, 2, 3), 2), 2),
+    "chunks": lambda x: torch.cat(torch.unsafe_chunk(x, 3, -1)[::-1], -1) + torch.cat(x.unsafe_split(5, -1), -1),
+    "dropout": lambda x: functional.dropout(x, 0.5) + torch.native_dropout(x, 0.5, True)[0],
+}  # fmt: skip
+SELECTIONS: dict[str, Callable[[Any], Any]] = {
+    "unique": lambda x: torch.cat((x.unique(), x.unique(dim=0).ravel(), x.ravel().unique_consecutive())),
+    "max_pool": lambda x: torch.cat(
+        (functional.max_pool2d(x.view(-1, 1, 4, 6), 3, 1).ravel(), functional.adaptive_max_pool1d(x, 12).ravel())
+    ),
+    "interpolate": lambda x: torch.cat(
+        [functional.interpolate(x.view(-1, 1, 4, 6), scale_factor=1.5, mode=each) for each in ("nearest", "nearest-exact")]
+    ),
+    "pad": lambda x: functional.pad(x.view(-1, 1, 4, 6), (1, 1, 1, 1), mode="reflect"),
+    "unfold": lambda x: functional.unfold(x.view(-1, 1, 4, 6), 2),
+    "mode": lambda x: x.round().mode(-1)[0] + x.aminmax(dim=-1)[0],
+    "take": lambda x: x.take(ROW) + x.put(ROW, x[0, :3])[0, :3],
+    "in place": lambda x: x.clone().abs_().floor_().add_(x).masked_fill_(x > 1, 2.0).clamp_(-2, 2).rot90().signbit(),
+}  # fmt: skip
+"""Of whose gradients some add numbers up."""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", MAPS)
+def test_what_moves_or_selects_numbers_is_pytorchs_own_with_its_gradient(name: str, dtype: Any) -> None:
+    x, given = (each.detach() for each in drawn(dtype)[:1] * 2)
+    found = []
+    for context in (nullcontext(), tcu.torch.reproducible(strict=True)):
+        x = x.clone().requires_grad_()
+        torch.manual_seed(3)
+        with context:
+            result = MAPS[name](x)
+            found.append(
+                (
+                    result.detach(),
+                    torch.autograd.grad(result, x, given.view(-1)[: result.numel()].view(result.shape))[0],
+                )
+            )
+    for plain, mine in zip(*found, strict=True):
+        same(mine, plain, name)
+
+
+@pytest.mark.parametrize("inference", [False, True])
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_what_selects_numbers_is_pytorchs_own(name: str, inference: bool) -> None:
+    x = drawn(torch.float32)[0].detach()
+    with tcu.torch.reproducible(strict=True), torch.inference_mode(inference):
+        found = SELECTIONS[name](x)
+    same(found, SELECTIONS[name](x), name)
+
+
+ADDING: dict[str, Callable[[Any], Any]] = {
+    "aten.scatter.reduce": lambda x: x.scatter(0, ROW[None, :1], x, reduce="add"),
+    "aten.scatter_.value_reduce": lambda x: x.clone().scatter_(0, ROW[None, :1], 2.0, reduce="add"),
+    "aten.scatter_reduce.two": lambda x: x.scatter_reduce(0, ROW[None, :1], x, "mean"),
+    "aten.put.default": lambda x: x.put(ROW, x[0, :3], accumulate=True),
+    "aten.index_put.default": lambda x: x.index_put((x > 0,), x.new_tensor(1.0), accumulate=True),
+    "aten.rsub.Tensor": lambda x: torch.rsub(x, x, alpha=3),
+    "aten.add_.Tensor": lambda x: x.clone().add_(x, alpha=3),
+    "aten.avg_pool2d.default": lambda x: functional.avg_pool2d(x.view(-1, 1, 4, 6), 2),
+    "aten.upsample_bilinear2d.default": lambda x: functional.interpolate(x.view(-1, 1, 4, 6), scale_factor=2, mode="bilinear"),
+    "aten.col2im.default": lambda x: functional.fold(x.view(-1, 4, 6), (3, 4), 2),
+    "aten.sigmoid_.default": lambda x: x.clone().sigmoid_(),
+    "aten.max_pool2d_with_indices_backward.default": lambda x: _gradient(lambda x: functional.max_pool2d(x.view(-1, 1, 4, 6), 3, 1), x),
+    "aten.upsample_nearest2d_backward.default": lambda x: _gradient(
+        lambda x: functional.interpolate(x.view(-1, 1, 4, 6), scale_factor=2), x
+    ),
+    "aten.reflection_pad1d_backward.default": lambda x: _gradient(lambda x: functional.pad(x, (1, 1), mode="reflect"), x),
+}  # fmt: skip
+
+
+def _gradient(function: Callable[[Any], Any], x: Any) -> Any:
+    x = x.clone().requires_grad_()
+    found = function(x)
+    return torch.autograd.grad(found, x, torch.ones_like(found))
+
+
+@pytest.mark.filterwarnings(
+    "ignore:The reduce argument of torch.scatter"
+)  # which PyTorch will have no longer
+@pytest.mark.parametrize("name", ADDING)
+def test_operators_that_add_are_named_beside_those_that_do_not(name: str) -> None:
+    x = drawn(torch.float32)[0].detach()
+    with tcu.torch.reproducible() as mode:
+        ADDING[name](x)
+    assert mode.uncovered == {name}
+    with tcu.torch.reproducible(strict=True), pytest.raises(ParameterError, match="not among the operators"):
+        ADDING[name](x)
+
+
+def test_marks_of_an_optimizer_are_not_named() -> None:
+    weight = torch.nn.Parameter(torch.ones(3))
+    weight.grad = torch.ones(3)
+    with tcu.torch.reproducible() as mode:
+        torch.optim.SGD([weight], lr=0.5).step()
+    assert mode.uncovered == {"aten.add_.Tensor"}, "its sum of a weight and a product, which may be an FMA"
+
+
 def test_it_is_switched_on_and_off() -> None:
     x = torch.randn(4, 100)
     plain = x.sum(1)

@@ -298,7 +298,7 @@ def test_lists_and_scalars() -> None:
         (2, "axis 2 of an array with 2 axes: choose -2 to 1"),
         (-3, "axis -3 of an array with 2 axes: choose -2 to 1"),
         ((0, 5), "axis 5 of an array with 2 axes"),
-        ((0, -2), r"axis=\(0, -2\) has axis 0 more than once: name each axis once"),
+        ((0, -2), r"\(0, -2\) has axis 0 more than once: name each axis once"),
         (1.0, r"axis=1\.0: give a whole number, a tuple of them, or None"),
         (True, "axis=True: give a whole number"),
         (np.array([0, 1]), r"axis=array\(\[0, 1\]\): give a whole number"),
@@ -438,3 +438,8 @@ def test_dim_and_keepdim_are_pytorchs_names_of_axis_and_keepdims(name: str) -> N
     assert np.array_equal(function(*arrays, dim=1, **({"keepdim": True} if keep else {})), expected)
     with pytest.raises(ParameterError, match="axis=0 and dim=1: give one of them"):
         function(*arrays, axis=0, dim=1)
+    with pytest.raises(ParameterError, match=r"^dim=1\.5: give a whole number"):
+        function(*arrays, dim=1.5)
+    if not keep:
+        with pytest.raises(ParameterError, match=r"^dim=\(0, 1\): give a whole number"):
+            function(*arrays, dim=(0, 1))

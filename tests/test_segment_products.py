@@ -114,6 +114,8 @@ def test_operators_transforms_and_compilation() -> None:
     batch = torch.stack([plain[0], 2 * plain[0]])
     found = torch.func.vmap(lambda x: tcu.segment_matmul(x, plain[1], edges))(batch)
     same(found[1], tcu.segment_matmul(batch[1], plain[1], edges))
+    of_none = torch.func.vmap(lambda x, edges: tcu.segment_matmul(x, plain[1], edges))
+    assert of_none(batch[:0], torch.empty((0, len(edges)), dtype=torch.int64)).shape == (0, *found[1].shape)
     tangents = (batch[1], plain[1] - 1)
     ours = torch.func.jvp(lambda x, w: tcu.segment_matmul(x, w, edges), plain, tangents)
     torch.testing.assert_close(ours, torch.func.jvp(lambda x, w: reference(torch, x, w), plain, tangents))

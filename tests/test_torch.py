@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -686,6 +687,53 @@ def test_an_mma_of_tensors_is_a_tensor_with_the_models_bits() -> None:
             torch.ones(16, 16, dtype=torch.float16, requires_grad=True),
             torch.ones(16, 8, dtype=torch.float16),
         )
+
+
+def test_a_batch_of_vmap_is_one_more_of_an_mma() -> None:
+    rng = torch.Generator().manual_seed(4)
+    a, b = torch.randn(3, 2, 5, 40, generator=rng).half(), torch.randn(3, 40, 6, generator=rng).half()
+    c = torch.randn(2, 5, 6, generator=rng)
+    call = partial(tcu.mma, unit="V100")
+    alone = [call(*given, c) for given in zip(a, b, strict=True)]
+    assert torch.equal(torch.vmap(call, (0, 0, None))(a, b, c), torch.stack(alone))
+    assert torch.equal(
+        torch.vmap(call, (-1, 2, None), out_dims=1)(a.movedim(0, -1), b.movedim(0, 2), c),
+        torch.stack(alone, 1),
+    )
+    one_array = torch.vmap(lambda x: call(x, b[0]))(a)
+    assert torch.equal(one_array, call(a, b[0]))
+    assert torch.equal(
+        torch.vmap(torch.vmap(call), (0, None))(a, b[:2]), torch.stack([call(x, b[:2]) for x in a])
+    )
+    assert torch.vmap(call)(a[:0], b[:0]).shape == (0, 2, 5, 6)
+    x, y = (each.to(torch.float8_e4m3fn) for each in (a[:, 0, :, :32], b[:, :32]))
+    scales = (
+        torch.full((3, 5, 1), 0.5).to(torch.float8_e8m0fnu),
+        torch.full((1, 6), 4.0).to(torch.float8_e8m0fnu),
+    )
+
+    def scaled(x, y, scale_a):
+        return tcu.mma(x, y, unit="B200", instruction="mxf8f6f4", scale_a=scale_a, scale_b=scales[1])
+
+    alone = [scaled(*given) for given in zip(x, y, scales[0], strict=True)]
+    assert torch.equal(torch.vmap(scaled)(x, y, scales[0]), torch.stack(alone))
+    with pytest.raises(
+        ParameterError, match=r"b is a ndarray beside tensors: make it one, with torch\.as_tensor"
+    ):
+        torch.vmap(lambda x: call(x, b[0].numpy()))(a)
+
+
+def test_an_mma_has_no_derivative_of_any_kind() -> None:
+    a, b = torch.ones(2, 16, 16, dtype=torch.float16), torch.ones(16, 8, dtype=torch.float16)
+    for derivative in (
+        lambda: torch.func.grad(lambda a: tcu.mma(a, b).sum())(a),
+        lambda: torch.func.jvp(lambda a: tcu.mma(a, b), (a,), (a,)),
+        lambda: torch.vmap(torch.func.grad(lambda a: tcu.mma(a, b).sum()))(a),
+        lambda: torch.func.grad(lambda a: torch.vmap(lambda a: tcu.mma(a, b))(a).sum())(a),
+        lambda: torch.vmap(lambda a: tcu.mma(a, b))(a.clone().requires_grad_()),
+    ):
+        with pytest.raises(ParameterError, match=r"a wants a gradient, which tcu.mma does not have"):
+            derivative()
 
 
 @pytest.mark.parametrize("operation", ["dot", "norm"])

@@ -179,6 +179,12 @@ def test_unsigned_numbers_are_convolved_exactly() -> None:
         fft.convolve(torch.tensor([1 << 63], dtype=torch.uint64), y)
 
 
+def test_what_is_too_long_is_said_in_words() -> None:
+    for function in (fft.fft, fft.dct, fft.idst):
+        with pytest.raises(ParameterError, match=r"a transform of .* numbers: give at most 2\^31"):
+            function(torch.ones(4), n=1 << 62)
+
+
 def test_complex32_is_convolved_in_float32() -> None:
     z = drawn((9,), torch.complex32)
     same(fft.convolve(z, z), fft.convolve(z.to(torch.complex64), z.to(torch.complex64)))

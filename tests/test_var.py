@@ -222,6 +222,15 @@ def test_chunks_of_a_dask_array_merge_exactly(name: str) -> None:
         assert math.isnan(function(da.from_array(x, chunks=(2, 100))).compute())
 
 
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_chunks_whose_squares_underflow_have_a_result(name: str) -> None:
+    """The squares of deviations come out as 0, and what is left of the variance would be below it."""
+    da = pytest.importorskip("dask.array", reason="needs dask: pip install 'tcu[dask]'")
+    x = np.random.default_rng(0).integers(0, 1 << 52, 300).view(np.float64)  # subnormal
+    result = getattr(tcu, name)(da.from_array(x, chunks=70)).compute()
+    assert 0 <= result <= getattr(tcu, f"{name}_error_bound")(x)
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's of torch.jit.script, in forward mode
 @every_variance
 def test_gradients_are_those_of_pytorch(name: str) -> None:

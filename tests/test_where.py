@@ -4,11 +4,12 @@ Each result has the bits that the function gives for its selected elements
 alone: of whole arrays, along axes, by every reduction, whatever stands in the
 other places, NaN and inf included.  Where nothing is selected a sum is 0 and a
 mean NaN.  Masks broadcast to x as NumPy's do.  Tensors and Dask arrays give
-the same; no gradient reaches what is left out.  Other masks are refused in words.
+the same, in a batch of vmap with a mask for each, too; no gradient reaches what is left out.  Other masks are refused in words.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -140,6 +141,36 @@ def test_tensors_have_the_same_and_gradients(operation: Any) -> None:
     assert torch.autograd.gradcheck(
         lambda *each: torch.nan_to_num(function(*each, axis=0, where=mask)), clean, check_forward_ad=True
     )
+
+
+@pytest.mark.some(5)
+@pytest.mark.filterwarnings(
+    "ignore:There is a performance drop"
+)  # PyTorch's gradients of segments, one after another
+@every_reduction
+def test_each_in_a_batch_of_vmap_has_its_own_mask(operation: Any) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    *arrays, mask = map(torch.tensor, drawn(operation, np.float64))
+    function, alike = getattr(tcu, operation.name), [x[0].nan_to_num(1, 2, 3) for x in arrays]
+
+    def value(*given: Any, layout: Any) -> Any:
+        *each, where = given
+        return function(*each, where=where, **given_for(layout))
+
+    for layout in (Whole(), Along(0), Along(1, True), Along((0, 1))):
+        called, batch = partial(value, layout=layout), (0,) * len(arrays)
+        one_by_one = [called(*given) for given in zip(*arrays, mask, strict=True)]
+        same(torch.vmap(called)(*arrays, mask), torch.stack(one_by_one), layout)
+        found = torch.vmap(called, (*(None for _ in arrays), 0))(*alike, mask)
+        same(found, torch.stack([called(*alike, each) for each in mask]), "one array for all masks")
+        gradient = torch.func.grad(lambda *given, called=called: called(*given).nansum())
+        wanted = [gradient(*given) for given in zip(*arrays, mask, strict=True)]
+        same(torch.vmap(gradient, (*batch, 0))(*arrays, mask), torch.stack(wanted), "gradients", layout)
+        assert torch.vmap(called)(*(x[:0] for x in arrays), mask[:0]).shape == (0, *one_by_one[0].shape)
+    with pytest.raises(
+        ParameterError, match=r"return_info with where and a mask that torch\.func transforms is not there"
+    ):
+        torch.vmap(lambda *given: function(*given[:-1], where=given[-1], return_info=True)[0])(*arrays, mask)
 
 
 def test_torch_compile_and_libraries_that_differ_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 from tcu.engines import cpu, load_cuda
@@ -9,6 +10,7 @@ from tcu.errors import ParameterError
 from tcu.formats.array import lives_on_gpu
 from tcu.formats.tensor import is_tensor, matrix_view, tensor_of
 from tcu.model import mma as model
+from tcu.surfaces.call import tensors
 from tcu.units import DEFAULT_UNIT, Unit
 
 __all__ = ["mma"]
@@ -89,6 +91,13 @@ def mma(
     """
     if executor not in (None, "model", "gpu", "cpu"):
         raise ParameterError(f"executor={executor!r}: choose 'model', 'gpu' or 'cpu', or leave it out")
+    named = {"a": a, "b": b, "c": c, "scale_a": scale_a, "scale_b": scale_b}
+    of_tensors = any(map(is_tensor, named.values()))
+    if of_tensors:
+        again = partial(mma, unit=unit, instruction=instruction, executor=executor)
+        found = tensors().mma_in_batch(again, **named)
+        if found is not None:
+            return found
     scales = (scale_a, scale_b)
     on_gpu = any(lives_on_gpu(x) for x in (a, b, c, *scales) if x is not None)
     if executor in ("model", "cpu") and on_gpu:
@@ -99,8 +108,6 @@ def mma(
         )
     if executor == "gpu" or on_gpu:
         return load_cuda().mma(a, b, c, unit, instruction)
-    named = {"a": a, "b": b, "c": c, "scale_a": scale_a, "scale_b": scale_b}
-    tensors = any(map(is_tensor, named.values()))
     a, b, c, scale_a, scale_b = (matrix_view(x, name) if is_tensor(x) else x for name, x in named.items())
     if executor == "cpu":
         result = cpu.mma(a, b, c, unit, instruction)
@@ -109,4 +116,4 @@ def mma(
             a, b, c, unit=DEFAULT_UNIT if unit is None else unit, instruction=instruction,
             scale_a=scale_a, scale_b=scale_b,
         )  # fmt: skip
-    return tensor_of(result) if tensors else result
+    return tensor_of(result) if of_tensors else result

@@ -55,6 +55,10 @@ class InvalidOperationError(TcuError, ValueError):
     """An operation without a value, such as the exact sum of inf and -inf."""
 
 
+class SubnormalError(TcuError, ArithmeticError):
+    """Subnormal numbers count as zero in this thread, or it rounds otherwise than to nearest, and tcu cannot change that."""
+
+
 class SumTooLargeError(InvalidOperationError):
     """(a sum of integers, the dtype that does not hold it, words for where it is, its place among all results)"""
 

@@ -19,6 +19,7 @@ from tcu.distributed.agreement import agree, disagreement, gathered, telling
 from tcu.distributed.places import Shards, shards_of
 from tcu.errors import ParameterError
 from tcu.formats.tensor import host_view, is_tensor, plain_view, tensor_of
+from tcu.model.ieee_environment import ieee
 from tcu.ops import FSUM, Call
 from tcu.ops.layout import Along, axis_number
 from tcu.surfaces.keyed_sums import bins_of, check_line, edges_of, ends_of, looked_up, padded, weights_like
@@ -244,6 +245,7 @@ def _ones(like: Any) -> Any:
     )
 
 
+@ieee
 def _sum(job: _Job, x: Any, index: Any, weights: Any, dtype: Any, group: Any) -> Any:
     """The sums of all ranks' rows, or their means: one exchange of the shares, and one of the results."""
     arrays = (x, index) if weights is None else (x, index, weights)

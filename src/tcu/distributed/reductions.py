@@ -20,6 +20,7 @@ from tcu.errors import InvalidOperationError
 from tcu.formats.format import Format
 from tcu.formats.tensor import host_view, tensor_of
 from tcu.model import exponentials
+from tcu.model.ieee_environment import ieee
 from tcu.ops.layout import Along, Whole
 from tcu.ops.operation import Call
 from tcu.ops.result import round_sum
@@ -42,6 +43,7 @@ class Pending:
         return self._result
 
 
+@ieee
 def reduce(call: Call, group: Any, async_op: bool) -> Any:
     """The result on every rank, or a :class:`Pending`."""
     shards = shards_of(call, group)
@@ -56,6 +58,7 @@ def reduce(call: Call, group: Any, async_op: bool) -> Any:
             last.wait()
         last = way.exchange(each, async_op)
 
+    @ieee
     def finish() -> Any:
         if last is not None:
             last.wait()

@@ -14,6 +14,7 @@ from tcu.distributed.places import Shards, shards_of
 from tcu.distributed.words import share_of_words, words_of
 from tcu.errors import ParameterError
 from tcu.formats.tensor import host_view, tensor_of
+from tcu.model.ieee_environment import ieee
 from tcu.ops import FSUM
 from tcu.ops.exact import Tally
 from tcu.ops.operation import Call, Operation
@@ -24,6 +25,7 @@ from tcu.surfaces.shares import row_shares
 __all__ = ["scan"]
 
 
+@ieee
 def scan(call: Call, group: Any) -> Any:
     """The result, of which each rank gets its part."""
     if not call.operation.exact:

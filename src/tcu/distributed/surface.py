@@ -32,7 +32,9 @@ def run_over_ranks(
             f"{operation} over ranks does not take segments, which offsets find in one shard: call "
             f"tcu.segment_{operation} on each rank's own"
         )
-    call = Call(operation, arrays, layout, operation.values(options))
+    beside = ["axis", *(["keepdims"] if operation.kind == "reduce" else [])]
+    beside += [each.name for each in _RANKS.keywords(operation)]
+    call = Call(operation, arrays, layout, operation.values(options, beside))
     if operation.kind != "scan":
         return reduce(call, group, async_op)
     if async_op:

@@ -17,6 +17,7 @@ from tcu.formats.format import format_of
 from tcu.formats.tensor import host_view, is_tensor, tensor_of
 from tcu.model import exponentials
 from tcu.model.cross_entropy import deviation_words, losses_of, mean_deviations
+from tcu.model.ieee_environment import ieee
 from tcu.ops import LOGSUMEXP, Call
 from tcu.ops.layout import Along, row_axis
 from tcu.surfaces.classes import check_classes, check_target, classes_of
@@ -90,6 +91,7 @@ def cross_entropy(
     return reduced(losses, counted, reduction)
 
 
+@ieee
 def _forward(x: Any, place: Any, axis: int, count: int, smooth: bool, shards: Shards) -> tuple[Any, ...]:
     """(the targets' logarithms, the means of all classes' or zeros, log-sum-exps, this rank's softmax) of rows."""
     torch = sys.modules["torch"]

@@ -16,6 +16,7 @@ from tcu.formats.scalar import ROUNDINGS
 from tcu.model import compiled, threads
 from tcu.model.batches import flatten, up
 from tcu.model.blocks import Scales, block_products, is_block_sum
+from tcu.model.ieee_environment import ieee
 from tcu.model.narrow import is_narrow, kept_and_floor, multiply_narrow
 from tcu.units.arithmetic import AlignedSum, ExactInteger, FusedChain
 from tcu.units.instruction import Instruction, Unit
@@ -111,6 +112,7 @@ def input_format(array: npt.NDArray[Any]) -> Format:
     return get_format("tf32") if fmt.name == "binary32" else fmt
 
 
+@ieee
 def multiply_accumulate(
     a: npt.NDArray[Any],
     b: npt.NDArray[Any],

@@ -13,6 +13,7 @@ from itertools import chain, islice, pairwise
 from typing import Any, Generic, TypeVar
 
 from tcu.errors import ParameterError
+from tcu.model.ieee_environment import ieee
 
 __all__ = ["alone", "core_count", "each", "in_order", "split", "worker_count"]
 
@@ -66,6 +67,9 @@ def in_order(work: Callable[[T], R], pieces: Iterable[T], workers: int | None = 
     The calling thread is one of them.  What no other thread has begun it does itself, so it never waits for a
     thread that waits for another call's pieces.
     """
+    work = ieee(
+        work
+    )  # a thread of the pool has the environment of whoever called first, and this one its caller's
     workers = worker_count() if workers is None else workers
     source = iter(pieces)
     head = list(islice(source, 2))
@@ -103,6 +107,7 @@ def each(work: Callable[[T], object], pieces: Iterable[T]) -> None:
     Where nobody asks for results, this is cheaper than :func:`in_order`: 0.02 ms before the first piece in place of
     0.04, and 0.002 before the next one in place of 0.01.
     """
+    work = ieee(work)
     left, lock, done = iter(pieces), threading.Lock(), object()
 
     def take() -> Any:

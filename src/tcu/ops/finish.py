@@ -62,7 +62,9 @@ def _variance(operation: Operation, tallies: Sequence[Tally], n: int, correction
     if not n or any(part[1:] != (0, 0, 0) for part in tallies):
         return _NAN
     first, second = (part.integer for part in tallies)
-    squares = n * second - first * first  # n times the sum of squared deviations, in units of products
+    # n times the sum of squared deviations, in units of products.  Of moments that were rounded it may come out below 0: squares
+    # of subnormal numbers are lost.
+    squares = max(n * second - first * first, 0)
     left = Fraction(n) - Fraction(correction)
     if left <= 0:
         return _INFINITY if squares else _NAN

@@ -13,8 +13,8 @@ from tcu.errors import ParameterError, ShapeError
 from tcu.formats.array import whole_number
 
 __all__ = [
-    "LABELS", "WHOLE", "Along", "Axes", "Layout", "Ragged", "Whole", "axis_number", "check_line", "line_shape", "reduced_axes",
-    "reduced_shape", "row_axis", "scan_axis",
+    "LABELS", "WHOLE", "Along", "Axes", "Layout", "Ragged", "Whole", "axis_number", "check_line", "line_shape", "one_axis",
+    "reduced_axes", "reduced_shape", "row_axis", "scan_axis",
 ]  # fmt: skip
 
 
@@ -66,6 +66,31 @@ class Axes(NamedTuple):
         return cls(reduced, kept, n, reduced_shape(shape, reduced, keepdims))
 
 
+_WANTED = {
+    "reduce": "a whole number, a tuple of them, or None for all axes",
+    "scan": "a whole number, or None for all elements as one line",
+    "map": "a whole number, the axis whose rows are mapped, such as -1",
+}
+"""What an operation of a kind takes for its axis."""
+
+
+def _no_axis(kind: str, given: Any, name: str = "axis") -> ParameterError:
+    """The error for what is no axis of an operation of that kind, under the name that it was given by."""
+    return ParameterError(f"{name}={given!r}: give {_WANTED[kind]}")
+
+
+def one_axis(axis: Any, dim: Any, kind: str) -> Any:
+    """What was given by one of the two names; raises ParameterError where both were, or for a ``dim`` that is none."""
+    if dim is None:
+        return axis
+    if axis is not None:
+        raise ParameterError(f"axis={axis!r} and dim={dim!r}: give one of them")
+    several = kind == "reduce" and isinstance(dim, tuple | list)
+    if any(whole_number(each) is None for each in (dim if several else (dim,))):
+        raise _no_axis(kind, dim, "dim")
+    return dim
+
+
 def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """The axes to reduce, from 0 and in order; raises ParameterError for those that are not there."""
     if axis is None:
@@ -75,11 +100,11 @@ def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     for each in given:
         number = whole_number(each)
         if number is None:
-            raise ParameterError(f"axis={axis!r}: give a whole number, a tuple of them, or None for all axes")
+            raise _no_axis("reduce", axis)
         axes.append(axis_number(number, ndim))
     for number in axes:
         if axes.count(number) > 1:
-            raise ParameterError(f"axis={axis!r} has axis {number} more than once: name each axis once")
+            raise ParameterError(f"{axis!r} has axis {number} more than once: name each axis once")
     return tuple(sorted(axes))
 
 
@@ -106,9 +131,7 @@ def scan_axis(layout: Whole | Along, ndim: int) -> int | None:
         return None
     number = whole_number(layout.axis)
     if number is None:
-        raise ParameterError(
-            f"axis={layout.axis!r}: give a whole number, or None for all elements as one line"
-        )
+        raise _no_axis("scan", layout.axis)
     return axis_number(number, ndim)
 
 
@@ -116,10 +139,7 @@ def row_axis(layout: Layout, ndim: int) -> int:
     """The axis that rows run along which are mapped to rows, from 0.  Raises ParameterError."""
     number = whole_number(layout.axis) if isinstance(layout, Along) else None
     if number is None:
-        given = layout.axis if isinstance(layout, Along) else None
-        raise ParameterError(
-            f"axis={given!r}: give a whole number, the axis whose rows are mapped, such as -1"
-        )
+        raise _no_axis("map", layout.axis if isinstance(layout, Along) else None)
     if not ndim:
         raise ParameterError("x is one number without an axis: give a line of it, with x.reshape(1)")
     return axis_number(number, ndim)

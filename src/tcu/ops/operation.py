@@ -161,17 +161,19 @@ class Operation:
     def __reduce__(self) -> tuple[Any, ...]:
         return find_operation, (self.name,)
 
-    def values(self, given: dict[str, Any]) -> tuple[Any, ...]:
+    def values(
+        self, given: dict[str, Any], beside: Sequence[str] = (), function: str | None = None
+    ) -> tuple[Any, ...]:
         """The options of a call, in the order in which they travel.
 
-        Raises UnknownOptionError for one that the operation does not have.
+        Raises UnknownOptionError for one that the operation does not have, with the name of the function that was called (None: the
+        operation's), and what it takes beside options.
         """
         if not given:
             return self.defaults
         for name in given:
             if name not in self.options:
-                others = ["axis", "keepdims"] if self.kind == "reduce" else ["axis"]
-                raise unknown_option(self.name, name, self.options, others)
+                raise unknown_option(function or self.name, name, self.options, beside)
             check = OPTIONS[name].check
             if check is not None:
                 given[name] = check(name, given[name])
@@ -229,14 +231,15 @@ _KNOWN = {*OPTIONS, "axis", "keepdims", "where", "out"}
 
 
 def unknown_option(
-    function: str, given: str, options: Sequence[str], others: Sequence[str] = ()
+    function: str, given: str, options: Sequence[str], beside: Sequence[str] = ()
 ) -> UnknownOptionError:
-    """The error for an option that a function does not have; others: what it takes besides."""
-    names = [*options, *others]
+    """The error for an option that a function does not have; beside: what else it takes."""
+    names = [*options, *beside]
     named = _ELSEWHERE.get(given)
     hint = f"did you mean {named}? " if named in names else "" if given in _KNOWN else nearest(given, names)
+    more = f", beside {', '.join(beside)}" if beside else ""
     return UnknownOptionError(
-        f"{function} has no option {given!r}: {hint}its options are {', '.join(options)}"
+        f"{function} has no option {given!r}: {hint}its options are {', '.join(options)}{more}"
     )
 
 

@@ -171,7 +171,7 @@ def _tree(step: TreeStep, state: _State) -> None:
         )
     growth = max((growths[root - step.leaves] for root in step.roots if root >= step.leaves), default=0.0)
     if not step.nodes:  # a product alone is rounded in the end, perhaps from binary64
-        growth, small = 2.0**-52, 2.0**-1074
+        growth, small = 2.0**-52, get_format("binary64").min_subnormal
     state.lose(math.expm1(min(growth, 700.0)) * state.mass + math.exp(min(growth, 700.0)) * small)
     narrowest = min(
         (_accumulator(node) for node in step.nodes), key=lambda fmt: fmt.max_finite, default=operand

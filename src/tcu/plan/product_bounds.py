@@ -56,7 +56,7 @@ def mass_of_products(x: Any, y: Any) -> Any:
     meets = total > 0
     if not meets.all():  # products may have become 0
         meets = np.matmul((x > 0).astype(np.float32), (y > 0).astype(np.float32)) > 0
-    raised = total * (1 + (k + 2) * 2.0**-52) + np.where(meets, k * 2.0**-1074, 0.0)
+    raised = total * (1 + (k + 2) * 2.0**-52) + np.where(meets, k * get_format("binary64").min_subnormal, 0.0)
     return np.where(overflow, math.inf, raised)
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.array import checked_seed, whole_number
+from tcu.model.ieee_environment import ieee
 from tcu.plan.matmul import MatmulPlan
 from tcu.plan.plan import Plan
 from tcu.probes.some_results import TOGETHER, Given, Index, Replay, replay_of
@@ -115,6 +116,7 @@ class Audit:
         return f"{what} have the plan's bits; had {self.seen(0.99):.2g} of all been wrong, 99 % of samples would show it"
 
 
+@ieee
 def audit(
     outputs: Any,
     a: Any,

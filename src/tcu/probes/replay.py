@@ -10,6 +10,7 @@ import numpy.typing as npt
 from tcu.engines.host.matmul import multiply_by
 from tcu.errors import ParameterError, ShapeError
 from tcu.formats.format import format_of, get_format
+from tcu.model.ieee_environment import ieee
 from tcu.model.tree import evaluate_tree, rounded
 from tcu.plan.matmul import MatmulPlan
 from tcu.plan.plan import Plan
@@ -24,6 +25,7 @@ RUNNING = "revealed running sums"
 """Variant of a plan of running sums."""
 
 
+@ieee
 def predict(plan: Plan | MatmulPlan, *arrays: Any, unit: str | Unit | None = None) -> Values:
     """The results of a plan whose one step is a tree, or of one of :func:`tcu.matmul`, signs of zeros included.
 

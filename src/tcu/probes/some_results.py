@@ -262,6 +262,10 @@ def _is_tree(plan: Plan) -> bool:
 
 
 def replay_of(plan: Any, a: Any, b: Any, factors: dict[str, Any], unit: str | Unit | None) -> Replay:
+    if plan is None and isinstance(b, Plan | MatmulPlan):
+        raise ParameterError(
+            "the plan is given in the place of b, which sums do not have: name it, with plan=plan"
+        )
     if not isinstance(plan, Plan | MatmulPlan):
         raise ParameterError(
             f"plan={plan!r}: give that of tcu.reveal, tcu.load_plan, tcu.plan.make_matmul_plan or tcu.sum"

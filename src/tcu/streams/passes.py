@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tcu.errors import DataFileError, ParameterError
 from tcu.model import threads
+from tcu.model.ieee_environment import ieee
 from tcu.streams.checkpoint import Checkpoint
 from tcu.streams.source import Strips
 from tcu.streams.totals import Total
@@ -62,6 +63,7 @@ class Work(Protocol):
     def close(self) -> None: ...
 
 
+@ieee
 def run(
     numbers: Numbers,
     totals: Sequence[Total],

@@ -13,6 +13,7 @@ from tcu.errors import ParameterError
 from tcu.gpu.device import find_gpu
 from tcu.model.elements import summable
 from tcu.model.execute import Progress
+from tcu.model.ieee_environment import ieee
 from tcu.ops import Operation
 from tcu.ops.layout import Along, Layout
 from tcu.ops.operation import Call
@@ -33,6 +34,7 @@ from tcu.unfinished import check_place
 __all__ = ["function_of", "run_on_files"]
 
 
+@ieee
 def run_on_files(
     operation: Operation, files: tuple[Any, ...], layout: Layout, *, out: Any = None, memory: int = DEFAULT_MEMORY,
     checkpoint: str | os.PathLike[str] | None = None, progress: Progress | None = None, gpu: int | None = None,
@@ -60,7 +62,7 @@ def run_on_files(
         options["out"] = out  # which it does not have
     if gpu is not None and "unit" in operation.options:
         options.setdefault("unit", find_gpu(gpu).unit.name)
-    given = operation.values(options)
+    given = operation.values(options, [each.name for each in _FILES.keywords(operation)])
     if scan and not operation.exact:
         ScanRequest(*given).check_in_parts("files")
     sources = sources_of(files, memory, 4)

@@ -16,6 +16,7 @@ from tcu.formats.format import Format, format_of, get_format
 from tcu.formats.scalar import Number, decode, encode
 from tcu.model.elements import Elements
 from tcu.model.execute import pieces
+from tcu.model.ieee_environment import ieee
 from tcu.model.pairs import Pairs
 from tcu.ops import CUMSUM, DOT, SUM
 from tcu.ops.exact import SCALE, Accumulator, Tally, exact_sum, tally
@@ -42,6 +43,7 @@ __all__ = ["bound_of", "bound_of_moments", "cumsum_error_bound", "dot_error_boun
 _PIECE = 1 << 22
 
 
+@ieee
 def error_bound(
     x: Any,
     *,
@@ -91,6 +93,7 @@ def bound_of(plan: Plan, unit: Unit, mass: Accumulator, top: float, dtype: npt.D
     return plan_error_bound(plan, unit, total, top, format_of(np.dtype(dtype)), total)
 
 
+@ieee
 def dot_error_bound(
     x: npt.ArrayLike, y: npt.ArrayLike, *, block: int | None = None, dtype: npt.DTypeLike | None = None
 ) -> float:
@@ -156,6 +159,7 @@ def bound_of_moments(operation: Operation) -> Callable[..., Any]:
     """The function that bounds the error of a variance or of its root, as ``tcu.var_error_bound`` does."""
     variance = replace(operation, finish="variance")
 
+    @ieee
     def bound(x: npt.ArrayLike, **options: Any) -> float:
         elements, given = Elements.of(x), operation.values(options)
         lost, top = _lost_of_variance(operation, elements, given)
@@ -226,6 +230,7 @@ def _rounded(lost: float, top: float, target: Format) -> float:
     return (lost + unit * (top + lost) + target.min_subnormal / 2) * (1 + 2.0**-40)
 
 
+@ieee
 def cumsum_error_bound(
     x: Any,
     axis: SupportsIndex | None = None,

@@ -27,6 +27,7 @@ from tcu.formats.array import lives_on_gpu
 from tcu.formats.format import Format
 from tcu.formats.tensor import is_tensor
 from tcu.model.elements import Elements
+from tcu.model.ieee_environment import ieee
 from tcu.ops import CUMSUM, SUM
 from tcu.ops.exact import SCALE, Tally
 from tcu.ops.layout import Along
@@ -60,6 +61,7 @@ def carries(operation: Operation, shares: Iterable[npt.NDArray[Any]]) -> Iterabl
         before = both
 
 
+@ieee
 def as_carries(operation: Operation, before: Iterable[Tally]) -> npt.NDArray[Any]:
     """Exact sums as a block's scan takes them: themselves, or rounded to binary64."""
     if not operation.exact:
@@ -71,6 +73,7 @@ def as_carries(operation: Operation, before: Iterable[Tally]) -> npt.NDArray[Any
     return carries
 
 
+@ieee
 def scan_of_block(
     operation: Operation, x: Any, carry: npt.NDArray[Any], axis: int, target: Format, exclusive: bool, reverse: bool
 ) -> Any:  # fmt: skip

@@ -13,7 +13,15 @@ from tcu.ops.fft import complex_dtype, real_format
 from tcu.plan.fft import convolution_length
 from tcu.surfaces.fft import error_bound
 from tcu.surfaces.fft_arrays import axis_of, conjugate, taken, tensors, transformed
-from tcu.surfaces.one_library import cast, dtype_name, is_whole, moved, namespace, of_one_library
+from tcu.surfaces.one_library import (
+    cast,
+    dtype_name,
+    ieee_of_arrays,
+    is_whole,
+    moved,
+    namespace,
+    of_one_library,
+)
 
 __all__ = ["convolve", "correlate"]
 
@@ -76,6 +84,7 @@ def correlate(x: Any, y: Any, mode: Mode = "valid", axis: int = -1) -> Any:
     return _run(x, y, mode, axis, mirrored=True)
 
 
+@ieee_of_arrays
 def _run(x: Any, y: Any, mode: Any, axis: Any, *, mirrored: bool) -> Any:
     if mode not in _MODES:
         raise ParameterError(f"mode={mode!r}: choose 'full', 'same' or 'valid'")

@@ -14,6 +14,7 @@ import numpy as np
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats.array import is_dask
 from tcu.formats.tensor import is_tensor
+from tcu.ops.fft import FftCall, plan_of, real_format
 from tcu.surfaces.cosine_tables import tables
 from tcu.surfaces.fft_arrays import (
     axis_of,
@@ -24,7 +25,7 @@ from tcu.surfaces.fft_arrays import (
     tensors,
     transformed,
 )
-from tcu.surfaces.one_library import moved, namespace
+from tcu.surfaces.one_library import ieee_of_arrays, moved, namespace
 
 __all__ = ["dct", "dst", "idct", "idst"]
 
@@ -119,16 +120,18 @@ def _run(x: Any, type: Any, n: Any, axis: Any, norm: Any, *, sine: bool, inverse
     over = inverse == (norm != "forward")
     scale = "ortho" if norm == "ortho" else "over" if over else "none"
     if is_dask(x):
+        plan_of(FftCall(None, "from_real", length, place), real_format(x.dtype))  # as the tables would, later
         return dask_arrays().mapped(
             _along, x, place, length, x.dtype, n=length, place=place, kind=kind, scale=scale, sine=sine
         )
     return _along(x, length, place, kind, scale, sine)
 
 
+@ieee_of_arrays
 def _along(x: Any, n: int, place: int, kind: int, scale: str, sine: bool) -> Any:
     xp = namespace(x)
-    x = _fitted(xp, moved(x, place, -1), n)
     signs, weights, cosines, sines = _beside(x, n, kind, scale)
+    x = _fitted(xp, moved(x, place, -1), n)
     if kind == 2:
         # The sine transform is that of numbers with signs in turns, in the other order.
         y = _second(xp, x * signs if sine else x, n, cosines, sines) * weights

@@ -30,6 +30,7 @@ from tcu.formats.array import check_in_memory, holds_integers, in_host_memory
 from tcu.formats.format import Format, get_format
 from tcu.model import threads
 from tcu.model.elements import summable
+from tcu.model.ieee_environment import ieee
 from tcu.model.pairs import check_alike
 from tcu.ops import FSUM, SUM
 from tcu.ops.finish import finish_totals
@@ -338,6 +339,7 @@ def _rows_of_block(
     return np.asarray(in_host_memory(totals))
 
 
+@ieee
 def _finish_rows(
     totals: npt.NDArray[np.float64], axis: Any, keepdims: bool, *, operation: Operation, n: int, target: Format,
     like: Any,
@@ -454,6 +456,7 @@ def _of_its_own(operation: Operation, x: Any, axes: Axes, layout: Any, target: F
     )  # fmt: skip
 
 
+@ieee
 def _own_shares(x: Any, *, operation: Operation, axis: tuple[int, ...]) -> npt.NDArray[np.float64]:
     """The shares of a chunk's rows, in one more axis."""
     axes = Axes.of(Along(axis, True), x.shape)
@@ -462,6 +465,7 @@ def _own_shares(x: Any, *, operation: Operation, axis: tuple[int, ...]) -> npt.N
     return shares.reshape(*axes.shape, shares.shape[1])
 
 
+@ieee
 def _own_merged(shares: Any, axis: Any, keepdims: bool, *, operation: Operation) -> npt.NDArray[np.float64]:
     kept = [i for i in range(shares.ndim - 1) if i not in axis]
     parts = math.prod(shares.shape[i] for i in axis)
@@ -470,6 +474,7 @@ def _own_merged(shares: Any, axis: Any, keepdims: bool, *, operation: Operation)
     return np.asarray(rows).reshape(reduced_shape(shares.shape, tuple(axis), keepdims=True))
 
 
+@ieee
 def _own_finished(shares: Any, *, operation: Operation, n: int, target: Format, gone: tuple[int, ...]) -> Any:
     assert operation.finished is not None
     values = np.asarray(operation.finished(shares.reshape(-1, shares.shape[-1]), n), np.float64)

@@ -17,6 +17,7 @@ from tcu.errors import ParameterError
 from tcu.formats.array import in_host_memory
 from tcu.formats.tensor import is_tensor
 from tcu.model import threads
+from tcu.model.ieee_environment import ieee
 from tcu.ops.layout import axis_number
 from tcu.surfaces.dask import check_detail, check_sizes, like_chunks, placed
 from tcu.surfaces.slot_shares import (
@@ -163,6 +164,7 @@ def _line(x: Any) -> npt.NDArray[Any]:
     return np.asarray(in_host_memory(x)).reshape(-1)
 
 
+@ieee
 def _rows(x: Any, weights: tuple[Any, ...], axis: int, whole: bool) -> npt.NDArray[Any]:
     """What is added up, with the index's axis in front."""
     x = np.asarray(in_host_memory(x))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tcu.errors import ParameterError
 from tcu.ops import OPERATIONS
-from tcu.ops.layout import WHOLE, Along, Ragged
+from tcu.ops.layout import WHOLE, Along, Ragged, one_axis
 from tcu.ops.operation import Operation
 from tcu.surfaces.bounds import bound_of_moments
 from tcu.surfaces.call import known, run
@@ -29,14 +28,17 @@ _DETAILS: dict[str, tuple[str, Any, str]] = {
 def function_of(operation: Operation) -> Function:
     """The function of an operation on whole arrays and along axes, as ``tcu.sum`` is that of the sum."""
     two, defaults = len(operation.operands) == 2, operation.defaults
+    names = _DIM if operation.kind != "reduce" else [*_DIM, *_KEEPDIM, *_WHERE]
+    tail = [*names, *_OUT, *(_DETAILS[name] for name in operation.details)]
+    beside = ["axis", *(["keepdims"] if operation.kind == "reduce" else []), *(name for name, *_ in tail)]
 
     def of_two(
         x: Any, y: Any, axis: Any = None, *, keepdims: bool = False, dim: Any = None, keepdim: bool = False,
         where: Any = None, out: Any = None, return_info: bool = False, progress: Any = None, **options: Any,
     ) -> Any:  # fmt: skip
         if dim is not None or keepdim:
-            axis, keepdims = _one_axis(axis, dim), keepdims or keepdim
-        given = operation.values(options) if options else defaults
+            axis, keepdims = one_axis(axis, dim, "reduce"), keepdims or keepdim
+        given = operation.values(options, beside) if options else defaults
         plain = out is None and not return_info and progress is None and where is None
         if plain and (result := known[0](operation, x, y, axis, keepdims, given)) is not None:
             return result
@@ -50,8 +52,8 @@ def function_of(operation: Operation) -> Function:
         where: Any = None, out: Any = None, return_info: bool = False, progress: Any = None, **options: Any,
     ) -> Any:  # fmt: skip
         if dim is not None or keepdim:
-            axis, keepdims = _one_axis(axis, dim), keepdims or keepdim
-        given = operation.values(options) if options else defaults
+            axis, keepdims = one_axis(axis, dim, "reduce"), keepdims or keepdim
+        given = operation.values(options, beside) if options else defaults
         plain = out is None and not return_info and progress is None and where is None
         if plain and (result := known[0](operation, x, x, axis, keepdims, given)) is not None:
             return result
@@ -65,8 +67,8 @@ def function_of(operation: Operation) -> Function:
         progress: Any = None, **options: Any,
     ) -> Any:  # fmt: skip
         if dim is not None:
-            axis = _one_axis(axis, dim)
-        given = operation.values(options) if options else defaults
+            axis = one_axis(axis, dim, "scan")
+        given = operation.values(options, beside) if options else defaults
         plain = out is None and not return_info and progress is None
         if plain and (result := known[0](operation, x, x, axis, False, given)) is not None:
             return result
@@ -74,42 +76,34 @@ def function_of(operation: Operation) -> Function:
 
     def mapped(x: Any, axis: Any = -1, *, dim: Any = None, out: Any = None, **options: Any) -> Any:
         if dim is not None:
-            axis = _one_axis(None if axis == -1 else axis, dim)
-        given = operation.values(options) if options else defaults
+            axis = one_axis(None if axis == -1 else axis, dim, "map")
+        given = operation.values(options, beside) if options else defaults
         if out is None and (result := known[0](operation, x, x, axis, False, given)) is not None:
             return result
         return run(operation, (x,), Along(axis), given, out)
 
     by_kind = {"map": mapped, "scan": scanned, "reduce": reduced}
     function = of_two if two else by_kind[operation.kind]
-    names = _DIM if operation.kind != "reduce" else [*_DIM, *_KEEPDIM, *_WHERE]
-    tail = [*names, *_OUT, *(_DETAILS[name] for name in operation.details)]
     return with_axes(function, operation, "tcu", operation.documentation, tail, along=True)
-
-
-def _one_axis(axis: Any, dim: Any) -> Any:
-    """Raises ParameterError where both were given."""
-    if axis is not None and dim is not None:
-        raise ParameterError(f"axis={axis!r} and dim={dim!r}: give one of them")
-    return dim if axis is None else axis
 
 
 def segments_of(operation: Operation) -> Function:
     """The function of an operation on ragged segments, as ``tcu.segment_sum`` is that of the sum."""
+    tail: Parameters = [*_OUT, ("check", True, "bool")]
+    beside, called = [name for name, *_ in tail], f"segment_{operation.name}"
 
     def of_two(x: Any, y: Any, offsets: Any, *, out: Any = None, check: bool = True, **options: Any) -> Any:
-        return run(operation, (x, y), Ragged(offsets, check), operation.values(options), out)
+        return run(operation, (x, y), Ragged(offsets, check), operation.values(options, beside, called), out)
 
     def of_one(x: Any, offsets: Any, *, out: Any = None, check: bool = True, **options: Any) -> Any:
-        given = operation.values(options)
+        given = operation.values(options, beside, called)
         if out is None and (result := known[0](operation, x, offsets, None, None, given, check)) is not None:
             return result
         return run(operation, (x,), Ragged(offsets, check), given, out)
 
     function = of_two if len(operation.operands) == 2 else of_one
     parameters = [(name, REQUIRED, "Any") for name in (*operation.operands, "offsets")]
-    keywords = [*keywords_of(operation), *_OUT, ("check", True, "bool")]
-    return dressed(function, f"segment_{operation.name}", "tcu", operation.segments, parameters, keywords)
+    return dressed(function, called, "tcu", operation.segments, parameters, [*keywords_of(operation), *tail])
 
 
 FUNCTIONS: dict[str, Function] = {}

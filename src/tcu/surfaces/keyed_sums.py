@@ -10,9 +10,10 @@ import numpy as np
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.array import is_dask
 from tcu.formats.tensor import is_tensor
+from tcu.model.ieee_environment import ieee
 from tcu.ops.layout import axis_number
 from tcu.surfaces.index_sums import dask_arrays, index_sum
-from tcu.surfaces.one_library import as_array, dtype_name
+from tcu.surfaces.one_library import as_array, dtype_name, ieee_of_arrays
 from tcu.surfaces.sums_by_index import (
     check_index,
     check_keys,
@@ -97,6 +98,7 @@ def _lazy_bincount(index: Any, weights: Any, size: int | None, dtype: Any) -> An
     return arrays.run(False, x, index, size, 0, None, None, dtype, None, True, negative=False)
 
 
+@ieee_of_arrays
 def histogram(
     x: Any,
     bins: Any = 10,
@@ -172,6 +174,7 @@ def check_numbers(x: Any) -> None:
         )
 
 
+@ieee
 def bins_of(x: Any, edges: Any) -> Any:
     """The bin that each number falls into, and their number for what falls into none, of an array of NumPy."""
     x = np.asarray(x)
@@ -266,6 +269,7 @@ def ends_of(x: Any) -> Any:
     )
 
 
+@ieee_of_arrays
 def reduce_by_key(
     keys: Any, x: Any, *, axis: int = 0, weights: Any = None, dtype: Any = None
 ) -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tcu.engines.host.matmul import as_read, factor
 from tcu.formats.format import Format, format_of, get_format
 from tcu.formats.tensor import is_tensor, operand_view
+from tcu.model.ieee_environment import ieee
 from tcu.model.mma import operand
 from tcu.ops.matmul import FACTORS, MatmulCall, MatmulOptions, product_of
 from tcu.plan.product_bounds import mass_of_products, product_error_bound
@@ -21,6 +22,7 @@ __all__ = ["matmul_error_bound"]
 Values = npt.NDArray[np.float64]
 
 
+@ieee
 def matmul_error_bound(
     a: Any,
     b: Any,

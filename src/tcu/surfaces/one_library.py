@@ -3,16 +3,46 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from tcu.errors import ParameterError
 from tcu.formats.array import check_in_memory, is_dask, lives_on_gpu, numpy_array
 from tcu.formats.tensor import is_tensor
+from tcu.model.ieee_environment import ieee
 
-__all__ = ["as_array", "cast", "dtype_name", "is_whole", "library_of", "moved", "namespace", "of_one_library"]
+__all__ = [
+    "as_array",
+    "cast",
+    "dtype_name",
+    "ieee_of_arrays",
+    "is_whole",
+    "library_of",
+    "moved",
+    "namespace",
+    "of_one_library",
+]
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def ieee_of_arrays(function: Callable[P, R]) -> Callable[P, R]:
+    """:func:`tcu.model.ieee_environment.ieee` where there is no tensor among the arguments.
+
+    Operations of PyTorch's follow PyTorch's own setting, in threads that are not ours; and torch.compile reads these functions.
+    """
+    inside = ieee(function)
+
+    @wraps(function)
+    def run(*args: P.args, **named: P.kwargs) -> R:
+        return (function if any(map(is_tensor, (*args, *named.values()))) else inside)(*args, **named)
+
+    return run
 
 
 def library_of(arrays: Mapping[str, Any], mixed: str) -> Any:

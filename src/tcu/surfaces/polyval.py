@@ -13,6 +13,7 @@ from tcu.errors import DtypeError, ShapeError
 from tcu.formats.array import in_host_memory
 from tcu.formats.format import format_of
 from tcu.formats.tensor import check_data, check_dense, check_no_gradient, is_tensor, plain_view
+from tcu.model.ieee_environment import ieee
 from tcu.plan.polyval import polyval_error_bound as plan_bound
 from tcu.surfaces.one_library import cast, is_whole, of_one_library
 
@@ -63,6 +64,7 @@ def polyval(x: Any, c: Any) -> Any:
     return engine_of((x, c)).polyval(x, c)
 
 
+@ieee
 def polyval_error_bound(x: npt.ArrayLike, c: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Bounds on |tcu.polyval(x, c) - exact value|, for arrays in the host's memory; the parameters are those of :func:`polyval`.
 

@@ -10,7 +10,7 @@ from tcu.engines import host
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.tensor import is_tensor
 from tcu.ops import LAYER_NORM, RMS_NORM
-from tcu.ops.layout import Along, axis_number, row_axis
+from tcu.ops.layout import Along, axis_number, one_axis, row_axis
 from tcu.ops.operation import unknown_option
 from tcu.ops.options import OPTIONS
 from tcu.surfaces import functions
@@ -20,6 +20,8 @@ from tcu.surfaces.one_library import as_array, library_of
 __all__ = ["layer_norm", "rms_norm"]
 
 _NORMS = {each.name: each for each in (RMS_NORM, LAYER_NORM)}
+_BESIDE = ("axis", "dim", "out")
+"""What functions take beside options."""
 
 
 def rms_norm(
@@ -79,7 +81,7 @@ def rms_norm(
            [0.73029673, 0.9128709 , 2.5560386 ]], dtype=float32)
     """
     if others:
-        raise unknown_option("rms_norm", next(iter(others)), ("weight", "residual", "eps", "dtype"), ["axis"])
+        raise unknown_option("rms_norm", next(iter(others)), ("weight", "residual", "eps", "dtype"), _BESIDE)
     return _normed("rms_norm", x, axis, dim, weight, None, residual, eps, dtype, out)
 
 
@@ -134,7 +136,7 @@ def layer_norm(
     """
     if others:
         options = ("weight", "bias", "residual", "eps", "dtype")
-        raise unknown_option("layer_norm", next(iter(others)), options, ["axis"])
+        raise unknown_option("layer_norm", next(iter(others)), options, _BESIDE)
     return _normed("layer_norm", x, axis, dim, weight, bias, residual, eps, dtype, out)
 
 
@@ -145,9 +147,7 @@ def _normed(
     if weight is None and bias is None and residual is None:
         return norm(x, axis, eps=eps, dtype=dtype, dim=dim, out=out)
     if dim is not None:
-        if axis != -1:
-            raise ParameterError(f"axis={axis!r} and dim={dim!r}: give one of them")
-        axis = dim
+        axis = one_axis(None if axis == -1 else axis, dim, "map")
     given = {"weight": weight, "bias": bias, "residual": residual}
     x, given = _of_one_library(name, x, given)
     axis = row_axis(Along(axis), len(x.shape))

@@ -26,6 +26,7 @@ from tcu.errors import InvalidOperationError, ParameterError
 from tcu.formats.array import lives_on_gpu
 from tcu.formats.format import Format, get_format
 from tcu.model.elements import Elements
+from tcu.model.ieee_environment import ieee
 from tcu.model.moments import moments
 from tcu.ops import DOT, SUM
 from tcu.ops.exact import SCALE, Tally, exact_sum
@@ -48,6 +49,7 @@ class Share(NamedTuple):
     """Of moments, in units of products."""
 
 
+@ieee
 def share_of(operation: Operation, arrays: Sequence[Any], options: Sequence[Any]) -> Share:
     """The share of a block, on the CPU or on the GPU where it lies, which is waited for.
 
@@ -121,6 +123,7 @@ def merged(shares: Iterable[Share]) -> Share:
     return Share(n, tally, squares)
 
 
+@ieee
 def rounded_share(operation: Operation, share: Share, target: Format, options: Sequence[Any] = ()) -> Any:
     """The result, a NumPy scalar.
 

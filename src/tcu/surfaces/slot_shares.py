@@ -17,6 +17,7 @@ from tcu.engines import library_integers
 from tcu.engines.host.integers import wide_dtype
 from tcu.formats.format import format_of, get_format
 from tcu.model.elements import summable
+from tcu.model.ieee_environment import ieee
 from tcu.ops import FMEAN
 from tcu.ops.exact import exact_sum
 from tcu.ops.result import rounding_target
@@ -57,6 +58,7 @@ def inside(
     return (slots, rows) if fits.all() else (slots[fits], rows[fits])
 
 
+@ieee
 def share_of_rows(keys: npt.NDArray[Any], rows: npt.NDArray[Any]) -> SlotShare:
     """The share of rows (n, ...) of one of the four formats, or of integers."""
     order = np.argsort(keys)  # once for all that follows
@@ -106,7 +108,7 @@ def _share_of_integers(
 def _quantum(rows: npt.NDArray[np.float64], fraction_bits: int) -> float:
     """A power of two of which all are multiples, at most 2^900."""
     least = np.abs(rows).min(initial=2.0**900, where=rows != 0)
-    return max(math.ldexp(1, math.frexp(least)[1] - 1 - fraction_bits), 2.0**-1074)
+    return max(math.ldexp(1, math.frexp(least)[1] - 1 - fraction_bits), get_format("binary64").min_subnormal)
 
 
 Found = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
@@ -169,6 +171,7 @@ def merged_slots(shares: Iterable[SlotShare]) -> SlotShare:
     )
 
 
+@ieee
 def sums_of(share: SlotShare, size: int, dtype: Any, initial: Any = None) -> npt.NDArray[Any]:
     """The sums of the slots that are keys, each rounded once to ``dtype``; raises InvalidOperationError for inf - inf."""
     return np.asarray(
@@ -182,6 +185,7 @@ def sums_by_key(share: SlotShare, dtype: Any) -> tuple[npt.NDArray[Any], npt.NDA
     return unique, sums_of(SlotShare(places.reshape(-1), share.rows), len(unique), dtype)
 
 
+@ieee
 def means_of(share: SlotShare, counts: npt.NDArray[np.int64], dtype: Any) -> npt.NDArray[Any]:
     """The sums of the slots by how many rows each has, each rounded once; NaN where it has none."""
     target = rounding_target(dtype)

@@ -24,7 +24,7 @@ from tcu.ops.layout import axis_number
 from tcu.ops.result import check_dtype, check_out, put, result_format
 from tcu.surfaces import functions, one_library
 from tcu.surfaces.call import put_tensor, tensors
-from tcu.surfaces.one_library import as_array, dtype_name, moved
+from tcu.surfaces.one_library import as_array, dtype_name, ieee_of_arrays, moved
 
 __all__ = [
     "by_index",
@@ -50,6 +50,7 @@ _EXACT_PRODUCTS = ("float16", "bfloat16", "float32")
 """Formats whose products of two binary64 holds."""
 
 
+@ieee_of_arrays
 def by_index(
     mean: bool, x: Any, index: Any, size: int, axis: int = 0, weights: Any = None, initial: Any = None,
     dtype: Any = None, out: Any = None, check: bool = True,

@@ -7,6 +7,7 @@ elements alone, in every library, with gradients.
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -19,7 +20,7 @@ from tcu.model.elements import Elements
 from tcu.model.pairs import check_alike
 from tcu.ops.layout import Along, Axes, Layout, Ragged, Whole
 from tcu.ops.operation import Call, Operation
-from tcu.surfaces.call import run, run_dask
+from tcu.surfaces.call import run, run_dask, tensors
 from tcu.surfaces.masks import check_mask
 
 __all__ = ["run_where"]
@@ -41,18 +42,47 @@ def run_where(
     mask = library.mask(where, arrays[0])
     check_mask(tuple(mask.shape), str(mask.dtype), shape)
     mask = library.broadcast(mask, shape)
-    if isinstance(layout, Whole):
+    in_batch = library.is_in_batch(mask)
+    if isinstance(layout, Whole) and not in_batch:
         lines = tuple(x[mask] for x in arrays)
         return run(operation, lines, layout, options, out, return_info, progress)
     for name, given in (("out", out), ("progress", progress), ("return_info", return_info or None)):
         if given is not None:
-            raise ParameterError(f"{name} with where and axis is not there: leave {name} out")
+            also = "a mask that torch.func transforms" if in_batch else "axis"
+            raise ParameterError(f"{name} with where and {also} is not there: leave {name} out")
     axes = Axes.of(layout, shape)
     order = (*axes.kept, *axes.reduced)
     mask = library.ordered(mask, order)
-    lines = tuple(library.ordered(x, order)[mask] for x in arrays)
+    ordered = [library.ordered(x, order) for x in arrays]
+    if in_batch:
+        return library.shaped(_in_batch(operation, ordered, mask, axes, options), axes.shape)
+    lines = tuple(x[mask] for x in ordered)
     edges: Layout = Ragged(library.edges(mask, len(axes.kept)), check=False)
     return library.shaped(run(operation, lines, edges, options), axes.shape)
+
+
+def _in_batch(
+    operation: Operation, arrays: list[Any], mask: Any, axes: Axes, options: tuple[Any, ...]
+) -> Any:
+    """The results of tensors' rows, one after another, of a mask of which each in a batch of vmap selects another number.
+
+    So that shapes are the same for all, a row's selected numbers are moved to its front, in their order, and are a segment; what is
+    behind them is another one, of zeros, whose result is left out.
+    """
+    torch = sys.modules["torch"]
+    rows, n = math.prod(axes.shape), axes.n
+    mask = mask.reshape(rows, n)
+    places = torch.sort((~mask).to(torch.uint8), dim=1, stable=True)[1]
+    counts = mask.sum(1)
+    selected = torch.arange(n, device=mask.device) < counts[:, None]
+    lines = tuple(
+        torch.where(selected, x.reshape(rows, n).gather(1, places), 0).reshape(rows * n) for x in arrays
+    )
+    starts = n * torch.arange(rows, device=mask.device)
+    edges = torch.cat(
+        [torch.stack([starts, starts + counts], 1).reshape(2 * rows), starts.new_full((1,), rows * n)]
+    )
+    return run(operation, lines, Ragged(edges, check=False), options)[::2]
 
 
 class _OfNumPy:
@@ -65,6 +95,10 @@ class _OfNumPy:
     @staticmethod
     def mask(where: Any, x: Any) -> Any:
         return numpy_array(where, "where")
+
+    @staticmethod
+    def is_in_batch(mask: Any) -> bool:
+        return False
 
     @staticmethod
     def broadcast(mask: Any, shape: tuple[int, ...]) -> Any:
@@ -124,6 +158,10 @@ class _OfPyTorch(_OfNumPy):
                 "it, or put zeros in the other places with torch.where"
             )
         return torch.as_tensor(where, device=x.device)
+
+    @staticmethod
+    def is_in_batch(mask: Any) -> bool:
+        return bool(tensors().is_wrapped(mask))
 
     @staticmethod
     def broadcast(mask: Any, shape: tuple[int, ...]) -> Any:

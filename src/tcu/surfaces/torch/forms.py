@@ -28,8 +28,11 @@ from tcu.surfaces.torch.watch import has_numbers_in_batch
 __all__ = ["Form", "form_of", "forms_of", "one_by_one"]
 
 
-def one_by_one(operator: Any) -> Any:
-    """The vmap of an operator with one result: a call for each of the batch, and for an empty one a call of zeros, for the shape."""
+def one_by_one(operator: Any, shape_alone: Any = None) -> Any:
+    """The vmap of an operator with one result: a call for each of the batch, and for an empty one a call of zeros, for the shape.
+
+    ``shape_alone`` is called then, of an operator that looks at numbers, as at offsets: zeros would be wrong ones.
+    """
 
     def run(info: Any, where: tuple[Any, ...], *arguments: Any, **named: Any) -> Any:
         pairs = list(zip(arguments, (*where, *(None,) * len(arguments)), strict=False))
@@ -37,7 +40,7 @@ def one_by_one(operator: Any) -> Any:
             alike = [
                 x if axis is None else x.new_zeros(x.shape[:axis] + x.shape[axis + 1 :]) for x, axis in pairs
             ]
-            result = operator(*alike, **named)
+            result = (shape_alone or operator)(*alike, **named)
             return result.new_empty((0, *result.shape)), 0
         results = [
             operator(*(x if axis is None else x.select(axis, i) for x, axis in pairs), **named)
@@ -82,7 +85,7 @@ class Form:
 
     def all_at_once(self, operator: Any, shape_alone: Any, operands: int) -> Any:
         """The operator's vmap."""
-        return one_by_one(operator)
+        return one_by_one(operator, shape_alone)
 
 
 class _Along(Form):

@@ -22,22 +22,31 @@ from tcu.surfaces.torch.replacements import FUNCTIONS, OPERATORS, given_back, is
 __all__ = ["reproducible", "set_reproducible"]
 
 _EXACT = frozenset((
-    "_local_scalar_dense", "_to_copy", "_unsafe_view", "abs", "add", "add_", "alias", "all", "allclose", "amax", "amin",
-    "_conj_physical", "any", "bucketize", "copysign", "cummax", "cummin", "hardtanh", "index_copy", "index_fill", "leaky_relu", "masked_scatter",
-    "new_empty_strided", "searchsorted", "arange", "argmax", "argmin", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "bool", "cat",
-    "ceil", "clamp", "clamp_", "clamp_max", "clamp_max_", "clamp_min", "clamp_min_", "clone", "constant_pad_nd", "contiguous", "copy", "copy_", "detach", "diff",
-    "div", "div_", "dropout", "embedding", "empty", "empty_like", "empty_strided", "eq", "equal", "eye", "fill",
-    "fill_", "flip", "floor", "floor_divide", "frexp", "full", "full_like", "gather", "ge", "gt", "index", "index_select",
-    "isfinite", "isinf", "isnan", "item", "le", "lift_fresh", "linspace", "logical_and", "logical_not", "logical_or",
-    "lt", "masked_fill", "masked_fill_", "masked_select", "max", "maximum", "min", "minimum", "mul", "mul_",
-    "nan_to_num", "narrow", "ne", "neg", "neg_", "new_empty", "new_full", "new_ones", "new_zeros", "nll_loss_backward",
-    "nonzero", "one_hot", "ones", "ones_like", "promote_types", "reciprocal", "relu", "relu_", "remainder", "repeat",
-    "roll", "round", "scalar_tensor", "select_backward", "set_", "sgn", "sign", "slice_backward", "sort",
-    "squeeze_", "stack", "sub", "sub_", "t_", "transpose_", "unsqueeze_", "threshold_backward", "tril", "tril_indices", "triu", "trunc", "unbind",
-    "unfold_backward", "where", "zero_", "zeros", "zeros_like",
+    "abs", "adaptive_max_pool2d", "adaptive_max_pool3d", "add", "alias", "all", "allclose", "amax", "amin", "aminmax", "any", "arange",
+    "argmax", "argmin", "bernoulli", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "block_diag", "bool", "bucketize", "cat",
+    "ceil", "channel_shuffle", "clamp", "clamp_max", "clamp_min", "clone", "complex", "_conj_physical", "constant_pad_nd", "contiguous",
+    "copy", "copysign", "count_nonzero", "cummax", "cummin", "detach", "detach_", "diag_embed", "diagonal_scatter", "diff", "div",
+    "dropout", "embedding", "empty", "empty_like", "empty_strided", "eq", "equal", "eye", "fill", "flip", "floor", "floor_divide", "fmax",
+    "fmin", "fmod", "frac", "fractional_max_pool2d", "fractional_max_pool3d", "frexp", "full", "full_like", "gather", "ge", "gt",
+    "hardshrink", "hardshrink_backward", "hardtanh", "hardtanh_backward", "heaviside", "im2col", "index", "index_copy", "index_fill",
+    "index_put", "_index_put_impl_", "index_select", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "item", "kthvalue",
+    "le", "leaky_relu", "leaky_relu_backward", "lift_fresh", "linspace", "_local_scalar_dense", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "lt", "masked_fill", "masked_scatter", "masked_select", "max", "max_pool2d_with_indices",
+    "max_pool3d_with_indices", "max_unpool2d", "max_unpool3d", "maximum", "median", "min", "minimum", "mode", "mul", "nan_to_num",
+    "nanmedian", "narrow", "native_dropout", "native_dropout_backward", "ne", "neg", "new_empty", "new_empty_strided", "new_full",
+    "new_ones", "new_zeros", "nextafter", "nll_loss_backward", "nonzero", "one_hot", "ones", "ones_like", "pixel_shuffle",
+    "pixel_unshuffle", "_prelu_kernel", "_prelu_kernel_backward", "promote_types", "put", "reciprocal", "reflection_pad1d",
+    "reflection_pad2d", "reflection_pad3d", "relu", "remainder", "repeat", "replication_pad1d", "replication_pad2d", "replication_pad3d",
+    "resize_", "roll", "rot90", "round", "rsub", "scalar_tensor", "scatter", "searchsorted", "select_backward", "select_scatter", "set_",
+    "sgn", "sign", "signbit", "slice_backward", "slice_scatter", "softshrink", "sort", "squeeze_", "stack", "sub", "t_", "take",
+    "threshold", "threshold_backward", "_to_copy", "topk", "transpose_", "tril", "tril_indices", "triu", "trunc", "unbind",
+    "unfold_backward", "_unique2", "unique_consecutive", "unique_dim", "_unsafe_index", "unsafe_split", "unsafe_split_with_sizes",
+    "_unsafe_view", "unsqueeze_", "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact1d",
+    "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "where", "zero_", "zeros", "zeros_like",
 ))  # fmt: skip
-"""Operators of PyTorch that move numbers, compare them, or make one IEEE operation of each, by themselves or with a second
-number: their bits have nothing to do with the batch, and are the same on CPUs and GPUs."""
+"""Operators of PyTorch that move numbers, select them, compare them, or make one IEEE operation of each, by themselves or with a second
+number: their bits have nothing to do with the batch, and are the same on CPUs and GPUs.  In place they have the same names with one
+more underscore.  Masks of dropout are the generator's; and where two numbers go to one place, PyTorch says of none that it stays."""
 
 
 _OF_WHOLE = frozenset((
@@ -49,10 +58,14 @@ _OF_WHOLE = frozenset((
 
 
 _OF_REAL = frozenset((
-    "abs", "div", "div_", "mul", "mul_", "reciprocal", "sgn",
+    "abs", "div", "mul", "reciprocal", "sgn",
 ))  # fmt: skip
 """Those which of complex numbers take several operations, whose roundings compilers and libraries choose; but a complex number
 times a real one is two products."""
+
+
+_PASSED = ("tcu", "profiler")
+"""Namespaces of operators: tcu's own, and the profiler's, which mark an optimizer's steps and compute nothing."""
 
 
 class reproducible:
@@ -153,7 +166,7 @@ class _Operators(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(self, function: Any, types: Any, given: Any = (), named: Any = None) -> Any:
         named, owner = named or {}, self._owner
         namespace, name = function.namespace, function._schema.name.partition("::")[2]
-        if namespace == "tcu" or function.is_view:
+        if namespace in _PASSED or function.is_view:
             return function(*given, **named)
         own = OPERATORS.get(name)
         if own is not None:
@@ -192,7 +205,11 @@ def _is_exact(function: Any, name: str, given: Any, named: dict[str, Any]) -> bo
         return True
     if name == "arange" and any(isinstance(each, float) and not each.is_integer() for each in given):
         return False  # each thread begins with a product, and what follows are sums
-    if name in _OF_REAL and any(each.is_complex() for each in tensors):
-        return name in ("mul", "mul_") and sum(map(is_complex, given[:2])) == 1
-    alpha = named.get("alpha", given[2] if name in ("add", "sub", "add_", "sub_") and len(given) > 2 else 1)
-    return name in _EXACT and alpha == 1
+    base = name if name in _EXACT else name.removesuffix("_")
+    if base in _OF_REAL and any(each.is_complex() for each in tensors):
+        return base == "mul" and sum(map(is_complex, given[:2])) == 1
+    if base not in _EXACT:
+        return False
+    bound = _bound(function, given, named)
+    adds = bound.get("accumulate") or bound.get("reduce") or bound.get("alpha", 1) != 1
+    return not adds  # as some of these can be asked to

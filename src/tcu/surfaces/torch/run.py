@@ -37,13 +37,16 @@ from tcu.surfaces.torch.derivatives import derivative_of
 from tcu.surfaces.torch.forms import Form, form_of, forms_of
 from tcu.surfaces.torch.index_sums import sum_by_index
 from tcu.surfaces.torch.launch_cache import known, shortcut
+from tcu.surfaces.torch.mma import mma_in_batch
 from tcu.surfaces.torch.scaled import run as scaled
 from tcu.surfaces.torch.unwatched import executed, quickly
-from tcu.surfaces.torch.watch import holds_numbers, in_graph, is_watched, recorder
+from tcu.surfaces.torch.watch import holds_numbers, in_graph, is_watched, is_wrapped, recorder
 
 __all__ = [
     "cross_entropy",
+    "is_wrapped",
     "known",
+    "mma_in_batch",
     "put_result",
     "register_operators",
     "run",

@@ -171,4 +171,4 @@ for _function, _execute, _shape, _operands in (
     )  # fmt: skip
     _operator.register_fake(_shape)
     _operator.register_autograd(_function.backward, setup_context=_function.setup_context)
-    _operator.register_vmap(one_by_one(_operator))
+    _operator.register_vmap(one_by_one(_operator, _shape))
