@@ -9,9 +9,10 @@
 // exponentials are 0.
 //
 // The floor is memory, and of 16 bits instructions: 4.2 TB/s of copying leave 31 for a number of softmax, which has about 24, and
-// reading leaves 14.  Of copying's rate softmax reaches, of bfloat16, 0.91 for rows of 256 numbers, 0.85 of 8192; of binary32 0.97 to
-// 0.99.  Rows that a cluster keeps wait for each other twice: of bfloat16 0.56 at 50,257 numbers, 0.62 at 131,072.  The logarithms of sums
-// of bfloat16 read 2.2 to 2.3 TB/s up to 8192 numbers.  Longer rows, which are read several times, reach 0.4 to 0.5 (H200).
+// reading leaves 14.  Of copying's rate softmax reaches, of bfloat16, 0.92 for rows of 256 numbers, 0.85 of 8192, 0.75 of 32,768 and 0.66
+// of 131,072, of which a warp's schedulers issue in three of four cycles; of binary32 0.98 and 0.99, of 50,257 numbers 0.91.  The
+// logarithms of sums of bfloat16 read 2.1 to 2.4 TB/s up to 131,072 numbers, of 50,257 1.9; of binary32 0.92 to 0.95 of copying up to
+// 8192, 0.72 of 131,072.  Longer rows, which are read several times, reach 0.4 to 0.5 (H200).
 //
 // Compiled with what reduce/rows_in_registers.cuh names, and
 //   FINISH  SHARE: e / S; LOG_SHARE: its logarithm; LOG: m + log S, a number for each row;

@@ -16,7 +16,8 @@
 // top.  The copy engine, which brought the next tile while a block worked: of 2^13 numbers of binary16 270 in place of 223 us, of 2^14 of
 // binary32 498 in place of 450; copies by each thread of its own numbers (H200): of 2^16 of binary16 466 in place of 332, of 2^14 331 in
 // place of 265.  A cluster's blocks that share a transform (H200): of 2^14 of binary16 297 of two blocks and 309 of four in place of one
-// block's 265, of 2^15 423 in place of two passes' 331; of 2^15 of binary32 405 in place of 531, which is why there are clusters.
+// block's 265, of 2^15 423 in place of two passes' 331; of 2^15 of binary32 405 in place of 531, which is why there are clusters, and 380 since
+// blocks are told of numbers that have come by asynchronous stores, in place of a barrier of all blocks.
 // What lies between two passes in panels of a block's columns, so that the first pass writes what is side by side (H200): of 2^22 numbers
 // of binary32 the first took 393 in place of 470, the second, which reads pieces, 380 in place of 317; of binary16 202 and 235, 215 and 183.
 //

@@ -9,11 +9,12 @@
 // The few rows of norms whose squares might leave the format are multiplied by a power of two first (tcu/plan/row_lifts.py).
 //
 // The floor is memory: two numbers read and one written; of bfloat16 4.2 TB/s leave 47 instructions for a number, of which centred norms
-// take about 40.  Of copying's rate, of bfloat16, softmax reaches 1.02 for rows of 256 to 8192 numbers, 0.89 of 16,384; log_softmax 0.85 to
-// 0.97 up to 8192, 0.68 of 16,384; rms_norm 0.90 to 1.03 up to 8192, 0.83 of 16,384; layer_norm 0.67 to 0.79 up to 8192, 0.57 of 16,384;
-// variances, of which one number is read and one written, 0.75 to 0.87 up to 16,384.  Rows that begin anywhere are slower: of 50,257
-// numbers softmax 0.52, rms_norm 0.39, layer_norm 0.28.  Of binary32 all but roots of variances reach 0.97 to 1.04 up to 8192 numbers, with
-// loads that L1 keeps (load/fours.cuh); with others they had 0.92 to 0.97 (H200).
+// take about 40, and conversions to binary64, of which a multiprocessor makes 16 a cycle, take half of the time.  Of copying's rate, of
+// bfloat16, softmax reaches 1.02 to 1.04 for rows of 256 to 32,768 numbers and 0.93 of 131,072; log_softmax 0.89 to 0.96 up to 8192, 0.72
+// of 32,768; rms_norm 0.97 to 1.03 up to 8192, 0.86 of 131,072, but 0.53 of 32,768, which one block reads again; layer_norm 0.67 to 0.73
+// up to 8192; variances, of which one number is read and one written, 0.77 to 0.87 up to 8192.  Of binary32 all but roots of variances
+// reach 0.97 to 1.05 up to 8192, softmax 1.02 and rms_norm 0.97 of 131,072.  Rows that begin anywhere are slower: of 50,257 numbers
+// softmax 0.70 and 0.82, rms_norm 0.62 and 0.71, layer_norm 0.37 and 0.54 (H200).
 //
 // Compiled with ELEMENT and RESULT (types/options.cuh), and
 //   FINISH      SHARE: of softmax, where `kept` are its results; in what follows they are the numbers:
