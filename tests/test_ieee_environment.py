@@ -35,8 +35,9 @@ from tcu.model.ieee_environment import ieee, is_ieee
 from tcu.ops import OPERATIONS
 from tcu.probes import predict
 
-UPWARD = {"x86_64": 0x800, "aarch64": 0x400000, "arm64": 0x400000}
-"""C's FE_UPWARD."""
+DIRECTIONS = {"x86_64": (0x400, 0x800, 0xC00), "aarch64": (0x800000, 0x400000, 0xC00000)}
+DIRECTIONS["arm64"] = DIRECTIONS["aarch64"]
+"""C's FE_DOWNWARD, FE_UPWARD and FE_TOWARDZERO."""
 INDEX, OFFSETS = np.arange(7) % 3, np.array([0, 3, 3, 1000, 2100])
 
 
@@ -86,6 +87,7 @@ def of_arrays(x: Any, y: Any, folder: str) -> dict[str, Call]:
     found, index = of_any(x, y, INDEX, OFFSETS), INDEX
     found["dct"] = tcu.fft.dct, (x,), {}
     found["convolve"] = tcu.fft.convolve, (x, y), {}
+    found["residual"] = tcu.layer_norm, (x,), {"residual": y}
     found["weighted"] = tcu.index_sum, (x, index, 3), {"weights": np.ones(7, "f4"), "initial": x[:3]}
     edges = np.arange(4) * float(np.finfo(x.dtype).smallest_subnormal) * 100
     found["histogram"] = tcu.histogram, (x, edges), {"weights": np.ones(x.shape)}
@@ -229,26 +231,59 @@ def test_the_callers_setting_is_there_between_results(torch_that_flushes: None) 
         torch.set_flush_denormal(False)
 
 
-@pytest.mark.skipif(
-    platform.machine() not in UPWARD or sys.platform == "win32", reason="FE_UPWARD is not known"
-)
-def test_directions_of_rounding_have_no_say() -> None:
-    library = ctypes.CDLL(None)
-    x = np.random.default_rng(0).standard_normal(10_000).astype(np.float32)
-    functions = (tcu.sum, tcu.softmax, tcu.norm, tcu.cumsum, tcu.var_error_bound)
-    expected = [digest(np.asarray(function(x))) for function in functions]
-    seen: list[Any] = []
+def in_direction(direction: int, call: Callable[[], Any]) -> Any:
+    """In a thread, whose setting ends with it."""
+    library, found = ctypes.CDLL(None), []
 
-    def call() -> None:
-        library.fesetround(UPWARD[platform.machine()])
-        seen.append(is_ieee())
-        seen.append([digest(np.asarray(function(x))) for function in functions])
-        seen.append(library.fegetround())
+    def run() -> None:
+        library.fesetround(direction)
+        found.append(call())
+        found.append(library.fegetround())
 
-    thread = threading.Thread(target=call)  # whose setting ends with it
+    thread = threading.Thread(target=run)
     thread.start()
     thread.join()
-    assert seen == [False, expected, UPWARD[platform.machine()]]
+    assert found[1] == direction
+    return found[0]
+
+
+directions = pytest.mark.parametrize("direction", DIRECTIONS.get(platform.machine(), ()), ids=hex)
+where_they_are_known = pytest.mark.skipif(
+    platform.machine() not in DIRECTIONS or sys.platform == "win32", reason="C's numbers are not known here"
+)
+
+
+@where_they_are_known
+@directions
+def test_directions_of_rounding_have_no_say(direction: int) -> None:
+    x = np.random.default_rng(0).standard_normal(10_000).astype(np.float32)
+    lines, classes = x.reshape(100, 100), np.arange(100)
+    functions: tuple[Callable[..., Any], ...] = (
+        tcu.sum, tcu.softmax, tcu.norm, tcu.cumsum, tcu.var_error_bound, lambda x: tcu.fft.ifft(x.astype(np.float64)),
+        lambda x: tcu.fft.fft(x.astype(np.float64), norm="ortho"), lambda x: tcu.fft.fftfreq(300, 0.3),
+        lambda x: tcu.fft.rfftfreq(300, 0.3), lambda x: tcu.cross_entropy(lines, classes),
+        lambda x: tcu.rms_norm(lines, residual=lines[::-1])[1],
+    )  # fmt: skip
+
+    def call() -> list[str]:
+        return [digest(np.ascontiguousarray(function(x))) for function in functions]
+
+    assert in_direction(direction, call) == call()
+    assert in_direction(direction, is_ieee) is False
+
+
+@where_they_are_known
+@directions
+def test_a_module_that_is_compiled_in_another_environment_is_the_same(direction: int) -> None:
+    """Python's compiler computes powers of numbers, and what it has compiled stays on disk."""
+    source = Path(ieee_environment.__file__).read_text()
+
+    def compiled() -> Any:
+        module: dict[str, Any] = {"__name__": "again"}
+        exec(compile(source, "again.py", "exec"), module)
+        return module
+
+    assert in_direction(direction, compiled)["is_ieee"]()
 
 
 def test_all_that_the_host_engine_does_is_entered_so() -> None:

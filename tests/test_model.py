@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import itertools
 import os
+import pkgutil
 import random
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,10 +26,12 @@ import numpy.typing as npt
 import pytest
 from adversarial import MODES, codes
 from numba.core import types
+from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 from sums_in_arrays import dots_by_definition
 
+import tcu.model
 from tcu.errors import ParameterError
 from tcu.formats import Format, get_format
 from tcu.formats.scalar import ROUNDINGS
@@ -436,6 +441,32 @@ def test_a_bad_number_of_threads_is_an_error(setting: str, monkeypatch: pytest.M
     monkeypatch.setenv("TCU_NUM_THREADS", setting)
     with pytest.raises(ParameterError, match=r"TCU_NUM_THREADS.*whole number"):
         worker_count()
+
+
+def compiled_functions(held: Any) -> Iterator[Any]:
+    """In a module's variable, or in what it holds."""
+    if isinstance(held, Dispatcher):
+        yield held
+    elif isinstance(held, dict | list | tuple):
+        for each in held.values() if isinstance(held, dict) else held:
+            yield from compiled_functions(each)
+
+
+def test_no_kernel_closes_over_another() -> None:
+    """Numba finds what another process has compiled by a closure's contents; those of a kernel are others in each process, so that all
+    compiled it anew, and left one more file each.
+    """
+    modules = [each.name for each in pkgutil.iter_modules(tcu.model.__path__, "tcu.model.")]
+    kernels = [
+        kernel
+        for name in modules
+        for held in vars(import_module(name)).values()
+        for kernel in compiled_functions(held)
+    ]
+    assert len(kernels) > 100
+    for kernel in kernels:
+        for cell in kernel.py_func.__closure__ or ():
+            assert not list(compiled_functions(cell.cell_contents)), kernel
 
 
 def test_kernels_are_recompiled_when_what_they_are_made_of_changes(tmp_path: Path) -> None:

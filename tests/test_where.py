@@ -205,3 +205,27 @@ def test_dask_arrays_have_the_same(operation: Any) -> None:
         function(*arrays, where=da.from_array(mask))
     with pytest.raises(ParameterError, match="logsumexp of a Dask array with where is not there"):
         tcu.logsumexp(lazy[0], where=True)
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        (np.ma.masked_array([True, False, True], [False, True, True]), "where is a masked array"),
+        ("a", "where has dtype <U1: give truth values"),
+        (np.array([None, None, None]), "where has dtype object: give truth values"),
+    ],
+    ids=["masked", "text", "objects"],
+)
+def test_what_is_no_mask_of_a_tensor(where: Any, words: str) -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(DtypeError, match=words):
+        tcu.sum(torch.ones(3), where=where)
+
+
+def test_masks_that_torch_func_transforms_beside_what_does_not_take_them() -> None:
+    torch = pytest.importorskip("torch")
+    mask = torch.ones(2, 3) > 0
+    with pytest.raises(ParameterError, match="torch.func transforms, and x is none: pass tensors"):
+        torch.func.vmap(lambda each: tcu.sum(np.ones(3), where=each))(mask)
+    with pytest.raises(ParameterError, match="of integers with a where that torch.func transforms"):
+        torch.func.vmap(lambda each: tcu.sum(torch.arange(3), where=each))(mask)

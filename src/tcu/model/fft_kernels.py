@@ -284,8 +284,6 @@ def _turned_in_halves(re, im, a, b, c, s):
 
 
 def _build_scatter(lanes, half, fingerprint):
-    turned = _turned_in_halves if half else _turned
-
     @jit
     def scatter(z, y, starts, step, turns, apart, high, low, shift, drop, swapped, powers, factor):
         """Out of lanes, as :func:`gather`.  If there are turns, number k of line i is multiplied first by the roots of
@@ -304,7 +302,11 @@ def _build_scatter(lanes, half, fingerprint):
                         turn = turns[group * lanes + lane]
                         a, b = _root(near * turn, high, low, shift)
                         c, s = _root((number - near) * turn, high, low, shift)
-                        re, im = turned(re, im, a * drop, b * drop, c, s)
+                        # Not a function of the closure: no process would find what another one has compiled with it.
+                        if half:
+                            re, im = _turned_in_halves(re, im, a * drop, b * drop, c, s)
+                        else:
+                            re, im = _turned(re, im, a * drop, b * drop, c, s)
                     if powers.size:
                         power = powers[group * lanes + lane]
                         re, im = re * power, im * power

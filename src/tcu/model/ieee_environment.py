@@ -26,9 +26,11 @@ __all__ = ["ieee", "is_ieee"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-(_LEAST,) = struct.unpack("d", struct.pack("=Q", 1))
-"""2^-1074, from its bits: where subnormal numbers are zero, arithmetic does not come to it."""
-_UP, _TWICE, _ONE, _LITTLE = 2.0**1000, 2.0**-73, 1.0, 2.0**-60
+_KNOWN: tuple[float, ...] = struct.unpack(
+    "5d", struct.pack("=5Q", 1, *((1023 + power) << 52 for power in (1000, -73, 0, -60)))
+)
+_LEAST, _UP, _TWICE, _ONE, _LITTLE = _KNOWN
+"""2^-1074, 2^1000, 2^-73, 1 and 2^-60, from their bits: in another environment arithmetic, and Python's compiler, do not come to them."""
 _ROOM = 256
 """Bytes for an environment: the largest, glibc's on x86-64, has 32."""
 

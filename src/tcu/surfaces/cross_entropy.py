@@ -17,7 +17,7 @@ from tcu.plan.losses import Weights
 from tcu.surfaces import functions
 from tcu.surfaces.call import losses_of_tensors
 from tcu.surfaces.classes import check_classes, check_target, classes_of
-from tcu.surfaces.one_library import as_array, library_of
+from tcu.surfaces.one_library import as_array, ieee_of_arrays, library_of
 
 __all__ = [
     "Reduction",
@@ -101,6 +101,7 @@ def cross_entropy(
     return reduced(losses, target != weights.ignore_index, reduction)
 
 
+@ieee_of_arrays
 def reduced(losses: Any, counted: Any, reduction: str) -> Any:
     if reduction == "none":
         return losses

@@ -12,6 +12,7 @@ from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.array import is_dask, lives_on_gpu, whole_number
 from tcu.formats.tensor import is_tensor
 from tcu.model.fft import error_of
+from tcu.model.ieee_environment import ieee
 from tcu.ops.fft import KINDS, FftCall, Kind, plan_of, real_format
 from tcu.surfaces.fft_arrays import axis_of, conjugate, divisor_of, length_of, taken, transformed
 from tcu.surfaces.one_library import namespace
@@ -394,6 +395,7 @@ def _rolled(x: Any, axes: Any, by: Any) -> Any:
     return namespace(x).roll(x, tuple(by(x.shape[each]) for each in places), places) if places else x
 
 
+@ieee
 def fftfreq(n: int, d: float = 1.0) -> npt.NDArray[np.float64]:
     """The frequency of each number of a transform of n samples that are ``d`` apart, in cycles per unit of d.
 
@@ -409,6 +411,7 @@ def fftfreq(n: int, d: float = 1.0) -> npt.NDArray[np.float64]:
     return step * number
 
 
+@ieee
 def rfftfreq(n: int, d: float = 1.0) -> npt.NDArray[np.float64]:
     """The same of the n//2 + 1 numbers of :func:`rfft`.
 

@@ -10,6 +10,7 @@ from tcu.engines import engine_of
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.array import is_dask, lives_on_gpu, numpy_array, whole_number
 from tcu.formats.tensor import is_tensor
+from tcu.model.ieee_environment import ieee
 from tcu.ops.fft import Divisor, FftCall, Kind, inverse_of, real_format
 from tcu.ops.layout import Along, row_axis
 
@@ -19,6 +20,7 @@ __all__ = [
     "conjugate",
     "dask_arrays",
     "divisor_of",
+    "factor_of",
     "length_of",
     "taken",
     "tensors",
@@ -28,13 +30,15 @@ __all__ = [
 _NORMS = (None, "backward", "ortho", "forward")
 _WIDENED = ("float16", "bfloat16")
 """Which NumPy has no complex numbers of."""
+factor_of = ieee(inverse_of)
+"""What results are multiplied by, in whatever environment the caller is."""
 
 
 def transformed(x: Any, kind: Kind, n: int, axis: int, divisor: Divisor = "1", *, pairs: bool = False) -> Any:
     """The transforms along an axis of an array that was :func:`taken`, in the array's library."""
     if is_tensor(x):
         return tensors().run(FftCall(x, kind, n, axis, pairs=pairs), divisor)
-    call = FftCall(x, kind, n, axis, inverse_of(divisor, n), pairs)
+    call = FftCall(x, kind, n, axis, factor_of(divisor, n), pairs)
     if is_dask(x):
         return dask_arrays().run(call)
     if kind == "to_real" and not pairs and lives_on_gpu(x):

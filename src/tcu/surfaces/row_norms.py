@@ -15,7 +15,7 @@ from tcu.ops.operation import unknown_option
 from tcu.ops.options import OPTIONS
 from tcu.surfaces import functions
 from tcu.surfaces.call import tensors
-from tcu.surfaces.one_library import as_array, library_of
+from tcu.surfaces.one_library import as_array, ieee_of_arrays, library_of
 
 __all__ = ["layer_norm", "rms_norm"]
 
@@ -140,6 +140,7 @@ def layer_norm(
     return _normed("layer_norm", x, axis, dim, weight, bias, residual, eps, dtype, out)
 
 
+@ieee_of_arrays
 def _normed(
     name: str, x: Any, axis: Any, dim: Any, weight: Any, bias: Any, residual: Any, eps: Any, dtype: Any, out: Any
 ) -> Any:  # fmt: skip

@@ -55,6 +55,11 @@ def run_where(
     mask = library.ordered(mask, order)
     ordered = [library.ordered(x, order) for x in arrays]
     if in_batch:
+        if _are_whole(ordered):
+            raise ParameterError(
+                f"{operation} of integers with a where that torch.func transforms is not there: call it mask by mask, or give "
+                "floating-point numbers"
+            )
         return library.shaped(_in_batch(operation, ordered, mask, axes, options), axes.shape)
     lines = tuple(x[mask] for x in ordered)
     edges: Layout = Ragged(library.edges(mask, len(axes.kept)), check=False)
@@ -85,6 +90,10 @@ def _in_batch(
     return run(operation, lines, Ragged(edges, check=False), options)[::2]
 
 
+def _are_whole(tensors: list[Any]) -> bool:
+    return not all(x.is_floating_point() for x in tensors)
+
+
 class _OfNumPy:
     """Arrays that NumPy reads."""
 
@@ -94,6 +103,8 @@ class _OfNumPy:
 
     @staticmethod
     def mask(where: Any, x: Any) -> Any:
+        if is_tensor(where) and tensors().is_wrapped(where):
+            raise ParameterError("where is a tensor that torch.func transforms, and x is none: pass tensors")
         return numpy_array(where, "where")
 
     @staticmethod
@@ -157,6 +168,9 @@ class _OfPyTorch(_OfNumPy):
                 "where does not go through torch.compile, as nobody knows how many elements it selects: call outside of "
                 "it, or put zeros in the other places with torch.where"
             )
+        if not is_tensor(where):
+            where = numpy_array(where, "where")
+            check_mask(where.shape, str(where.dtype), tuple(x.shape))
         return torch.as_tensor(where, device=x.device)
 
     @staticmethod

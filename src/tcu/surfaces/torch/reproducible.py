@@ -5,6 +5,7 @@ A dispatch mode sees what PyTorch executes below autograd, so gradients take the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache
 from types import FunctionType
@@ -16,7 +17,6 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tcu.errors import ParameterError
-from tcu.surfaces.torch.checks import FLOATS
 from tcu.surfaces.torch.replacements import FUNCTIONS, OPERATORS, given_back, is_complex
 
 __all__ = ["reproducible", "set_reproducible"]
@@ -26,8 +26,8 @@ _EXACT = frozenset((
     "argmax", "argmin", "bernoulli", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "block_diag", "bool", "bucketize", "cat",
     "ceil", "channel_shuffle", "clamp", "clamp_max", "clamp_min", "clone", "complex", "_conj_physical", "constant_pad_nd", "contiguous",
     "copy", "copysign", "count_nonzero", "cummax", "cummin", "detach", "detach_", "diag_embed", "diagonal_scatter", "diff", "div",
-    "dropout", "embedding", "empty", "empty_like", "empty_strided", "eq", "equal", "eye", "fill", "flip", "floor", "floor_divide", "fmax",
-    "fmin", "fmod", "frac", "fractional_max_pool2d", "fractional_max_pool3d", "frexp", "full", "full_like", "gather", "ge", "gt",
+    "dropout", "embedding", "empty", "empty_like", "empty_strided", "eq", "equal", "eye", "fill", "flip", "floor", "fmax",
+    "fmin", "frac", "fractional_max_pool2d", "fractional_max_pool3d", "frexp", "full", "full_like", "gather", "ge", "gt",
     "hardshrink", "hardshrink_backward", "hardtanh", "hardtanh_backward", "heaviside", "im2col", "index", "index_copy", "index_fill",
     "index_put", "_index_put_impl_", "index_select", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "item", "kthvalue",
     "le", "leaky_relu", "leaky_relu_backward", "lift_fresh", "linspace", "_local_scalar_dense", "logical_and", "logical_not",
@@ -36,7 +36,7 @@ _EXACT = frozenset((
     "nanmedian", "narrow", "native_dropout", "native_dropout_backward", "ne", "neg", "new_empty", "new_empty_strided", "new_full",
     "new_ones", "new_zeros", "nextafter", "nll_loss_backward", "nonzero", "one_hot", "ones", "ones_like", "pixel_shuffle",
     "pixel_unshuffle", "_prelu_kernel", "_prelu_kernel_backward", "promote_types", "put", "reciprocal", "reflection_pad1d",
-    "reflection_pad2d", "reflection_pad3d", "relu", "remainder", "repeat", "replication_pad1d", "replication_pad2d", "replication_pad3d",
+    "reflection_pad2d", "reflection_pad3d", "relu", "repeat", "replication_pad1d", "replication_pad2d", "replication_pad3d",
     "resize_", "roll", "rot90", "round", "rsub", "scalar_tensor", "scatter", "searchsorted", "select_backward", "select_scatter", "set_",
     "sgn", "sign", "signbit", "slice_backward", "slice_scatter", "softshrink", "sort", "squeeze_", "stack", "sub", "t_", "take",
     "threshold", "threshold_backward", "_to_copy", "topk", "transpose_", "tril", "tril_indices", "triu", "trunc", "unbind",
@@ -47,14 +47,6 @@ _EXACT = frozenset((
 """Operators of PyTorch that move numbers, select them, compare them, or make one IEEE operation of each, by themselves or with a second
 number: their bits have nothing to do with the batch, and are the same on CPUs and GPUs.  In place they have the same names with one
 more underscore.  Masks of dropout are the generator's; and where two numbers go to one place, PyTorch says of none that it stays."""
-
-
-_OF_WHOLE = frozenset((
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "deg2rad", "digamma", "erf", "erfc", "erfinv", "exp", "exp2",
-    "expm1", "lgamma", "log", "log10", "log1p", "log2", "logit", "pow", "rad2deg", "rsqrt", "sigmoid", "sin", "sinc", "sinh", "sqrt",
-    "tan", "tanh", "xlogy",
-))  # fmt: skip
-"""Those which make floating-point numbers of whole ones by a library's functions."""
 
 
 _OF_REAL = frozenset((
@@ -177,18 +169,29 @@ class _Operators(TorchDispatchMode):  # type: ignore[misc]
                 return result
         if _is_exact(function, name, given, named):
             return function(*given, **named)
+        if _tensors(given, lambda _: True) and not _tensors(given, _is_of_fractions):
+            result = function(*given, **named)
+            if _tensors(
+                result, _is_of_fractions
+            ):  # by a library's functions; else whole numbers of whole numbers are exact
+                self._name(function)
+            return result
         if function._can_decompose():  # in inference mode, past autograd
             with self:
                 result = function.decompose(*given, **named)
             if result is not NotImplemented:
                 return result
-        if owner.strict:
+        self._name(function)
+        return function(*given, **named)
+
+    def _name(self, function: Any) -> None:
+        """As one whose bits may depend on something; raises ParameterError where that is wanted."""
+        if self._owner.strict:
             raise ParameterError(
                 f"{function} is not among the operators that tcu.torch.reproducible covers, and its bits may depend on "
                 "the batch or the device: replace it, or leave strict out"
             )
-        owner.uncovered.add(str(function))
-        return function(*given, **named)
+        self._owner.uncovered.add(str(function))
 
 
 def _bound(function: Any, given: Any, named: dict[str, Any]) -> dict[str, Any]:
@@ -198,18 +201,24 @@ def _bound(function: Any, given: Any, named: dict[str, Any]) -> dict[str, Any]:
     return found | named
 
 
+def _is_of_fractions(x: Any) -> bool:
+    return bool(x.is_floating_point() or x.is_complex())
+
+
+def _tensors(given: Any, holds: Callable[[Any], bool]) -> list[Any]:
+    """The tensors for which this holds, among arguments or of a result."""
+    every = given if isinstance(given, tuple | list) else (given,)
+    return [each for each in every if isinstance(each, torch.Tensor) and holds(each)]
+
+
 def _is_exact(function: Any, name: str, given: Any, named: dict[str, Any]) -> bool:
-    tensors = [each for each in given if isinstance(each, torch.Tensor)]
-    whole = bool(tensors) and not any(each.is_floating_point() or each.is_complex() for each in tensors)
-    if whole and name not in _OF_WHOLE and named.get("dtype") not in FLOATS:
-        return True
     if name == "arange" and any(isinstance(each, float) and not each.is_integer() for each in given):
         return False  # each thread begins with a product, and what follows are sums
     base = name if name in _EXACT else name.removesuffix("_")
-    if base in _OF_REAL and any(each.is_complex() for each in tensors):
+    if base in _OF_REAL and _tensors(given, torch.is_complex):
         return base == "mul" and sum(map(is_complex, given[:2])) == 1
     if base not in _EXACT:
         return False
     bound = _bound(function, given, named)
     adds = bound.get("accumulate") or bound.get("reduce") or bound.get("alpha", 1) != 1
-    return not adds  # as some of these can be asked to
+    return not adds and bound.get("rounding_mode") is None  # as some of these can be asked to
