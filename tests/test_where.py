@@ -225,7 +225,7 @@ def test_what_is_no_mask_of_a_tensor(where: Any, words: str) -> None:
 def test_masks_that_torch_func_transforms_beside_what_does_not_take_them() -> None:
     torch = pytest.importorskip("torch")
     mask = torch.ones(2, 3) > 0
-    with pytest.raises(ParameterError, match="torch.func transforms, and x is none: pass tensors"):
+    with pytest.raises(ParameterError, match=r"torch\.func transforms, and x is none: pass tensors"):
         torch.func.vmap(lambda each: tcu.sum(np.ones(3), where=each))(mask)
-    with pytest.raises(ParameterError, match="of integers with a where that torch.func transforms"):
+    with pytest.raises(ParameterError, match=r"of integers with a where that torch\.func transforms"):
         torch.func.vmap(lambda each: tcu.sum(torch.arange(3), where=each))(mask)
