@@ -20,7 +20,6 @@ __all__ = [
     "conjugate",
     "dask_arrays",
     "divisor_of",
-    "factor_of",
     "length_of",
     "taken",
     "tensors",
@@ -30,15 +29,15 @@ __all__ = [
 _NORMS = (None, "backward", "ortho", "forward")
 _WIDENED = ("float16", "bfloat16")
 """Which NumPy has no complex numbers of."""
-factor_of = ieee(inverse_of)
-"""What results are multiplied by, in whatever environment the caller is."""
+_factor_of = ieee(inverse_of)
+"""In whatever environment the caller is."""
 
 
 def transformed(x: Any, kind: Kind, n: int, axis: int, divisor: Divisor = "1", *, pairs: bool = False) -> Any:
     """The transforms along an axis of an array that was :func:`taken`, in the array's library."""
     if is_tensor(x):
         return tensors().run(FftCall(x, kind, n, axis, pairs=pairs), divisor)
-    call = FftCall(x, kind, n, axis, factor_of(divisor, n), pairs)
+    call = FftCall(x, kind, n, axis, _factor_of(divisor, n), pairs)
     if is_dask(x):
         return dask_arrays().run(call)
     if kind == "to_real" and not pairs and lives_on_gpu(x):

@@ -14,13 +14,15 @@ import torch
 from tcu.engines import host, load_cuda
 from tcu.errors import DtypeError, ParameterError, ShapeError, unknown_name
 from tcu.formats.tensor import check_data, check_dense, check_memory, tensor_of
-from tcu.ops.fft import DIVISORS, KINDS, Divisor, FftCall
+from tcu.model.ieee_environment import ieee
+from tcu.ops.fft import DIVISORS, KINDS, Divisor, FftCall, inverse_of
 from tcu.surfaces.cosine_tables import tables
-from tcu.surfaces.fft_arrays import factor_of
 from tcu.surfaces.torch.function import Function
 from tcu.surfaces.torch.watch import constant, in_graph, is_watched, is_wrapped, recorder
 
 __all__ = ["conjugate", "cosine_tables", "magnitude", "run", "taken"]
+
+_factor_of = ieee(inverse_of)
 
 _UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 _FORMATS = (torch.float16, torch.float32, torch.float64)
@@ -82,7 +84,7 @@ def run(call: FftCall, divisor: Divisor) -> Any:
     """The result of a call with a tensor that was :func:`taken`, divided."""
     if in_graph() or is_watched(call.x, call.x):
         return _recorded(call, divisor)
-    return _executed(call._replace(factor=factor_of(divisor, call.n)))
+    return _executed(call._replace(factor=_factor_of(divisor, call.n)))
 
 
 def _executed(call: FftCall) -> Any:
@@ -172,7 +174,7 @@ def _call(x: Any, kind: str, n: Any, divisor: str) -> FftCall:
 
 def _execute(x: Any, kind: str, n: int, factor: float, divisor: Any = "1") -> Any:
     call = _call(x, kind, n, divisor)
-    found = _found(call._replace(factor=factor * factor_of(divisor, n)))
+    found = _found(call._replace(factor=factor * _factor_of(divisor, n)))
     return torch.view_as_real(found) if found.is_complex() else found
 
 
