@@ -12,7 +12,7 @@ from tcu.errors import ParameterError
 from tcu.ops import Call, Operation
 from tcu.ops.layout import Layout
 from tcu.surfaces.served import is_served
-from tcu.surfaces.signatures import Keyword, Surface, function_over
+from tcu.surfaces.signatures import Keyword, Surface, beside_options, function_over
 
 __all__ = ["function_of", "run_over_ranks"]
 
@@ -32,8 +32,7 @@ def run_over_ranks(
             f"{operation} over ranks does not take segments, which offsets find in one shard: call "
             f"tcu.segment_{operation} on each rank's own"
         )
-    beside = ["axis", *(["keepdims"] if operation.kind == "reduce" else [])]
-    beside += [each.name for each in _RANKS.keywords(operation)]
+    beside = beside_options(operation, (each.name for each in _RANKS.keywords(operation)))
     call = Call(operation, arrays, layout, operation.values(options, beside))
     if operation.kind != "scan":
         return reduce(call, group, async_op)

@@ -10,7 +10,7 @@ from tcu.ops.layout import WHOLE, Along, Ragged, one_axis
 from tcu.ops.operation import Operation
 from tcu.surfaces.bounds import bound_of_moments
 from tcu.surfaces.call import known, run
-from tcu.surfaces.signatures import REQUIRED, Parameters, dressed, keywords_of, with_axes
+from tcu.surfaces.signatures import REQUIRED, Parameters, beside_options, dressed, keywords_of, with_axes
 from tcu.surfaces.where import run_where
 
 Function = Callable[..., Any]
@@ -30,7 +30,7 @@ def function_of(operation: Operation) -> Function:
     two, defaults = len(operation.operands) == 2, operation.defaults
     names = _DIM if operation.kind != "reduce" else [*_DIM, *_KEEPDIM, *_WHERE]
     tail = [*names, *_OUT, *(_DETAILS[name] for name in operation.details)]
-    beside = ["axis", *(["keepdims"] if operation.kind == "reduce" else []), *(name for name, *_ in tail)]
+    beside = beside_options(operation, (name for name, *_ in tail))
 
     def of_two(
         x: Any, y: Any, axis: Any = None, *, keepdims: bool = False, dim: Any = None, keepdim: bool = False,

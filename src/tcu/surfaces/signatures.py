@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from tcu.ops.layout import WHOLE, Along
@@ -16,6 +16,7 @@ __all__ = [
     "Keyword",
     "Parameters",
     "Surface",
+    "beside_options",
     "dressed",
     "function_over",
     "keywords_of",
@@ -111,6 +112,11 @@ def with_axes(
 def keywords_of(operation: Operation) -> Parameters:
     """An operation's options."""
     return [(name, OPTIONS[name].default, OPTIONS[name].annotation) for name in operation.options]
+
+
+def beside_options(operation: Operation, names: Iterable[str]) -> list[str]:
+    """What a function with axes takes beside the operation's options; ``names``: behind what all have."""
+    return ["axis", *(["keepdims"] if operation.kind == "reduce" else []), *names]
 
 
 def dressed(

@@ -22,6 +22,7 @@ from tcu.ops.layout import Along, Axes, Layout, Ragged, Whole
 from tcu.ops.operation import Call, Operation
 from tcu.surfaces.call import run, run_dask, tensors
 from tcu.surfaces.masks import check_mask
+from tcu.surfaces.one_library import is_whole
 
 __all__ = ["run_where"]
 
@@ -55,7 +56,7 @@ def run_where(
     mask = library.ordered(mask, order)
     ordered = [library.ordered(x, order) for x in arrays]
     if in_batch:
-        if _are_whole(ordered):
+        if any(map(is_whole, ordered)):
             raise ParameterError(
                 f"{operation} of integers with a where that torch.func transforms is not there: call it mask by mask, or give "
                 "floating-point numbers"
@@ -88,10 +89,6 @@ def _in_batch(
         [torch.stack([starts, starts + counts], 1).reshape(2 * rows), starts.new_full((1,), rows * n)]
     )
     return run(operation, lines, Ragged(edges, check=False), options)[::2]
-
-
-def _are_whole(tensors: list[Any]) -> bool:
-    return not all(x.is_floating_point() for x in tensors)
 
 
 class _OfNumPy:

@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-__all__ = ["Function", "has_tangent"]
+from tcu.formats.tensor import check_no_gradient
+
+__all__ = ["Function", "check_no_tangent", "has_tangent"]
 
 
 class Function(torch.autograd.Function):  # type: ignore[misc]
@@ -62,3 +64,9 @@ def has_tangent(x: Any) -> bool:
     while functorch.is_batchedtensor(x):
         x = functorch.get_unwrapped(x)
     return forward_ad.unpack_dual(x, level=0).tangent is not None
+
+
+def check_no_tangent(x: Any, name: str, function: str) -> None:
+    """Raises ParameterError, in the words for a gradient, for a tensor that forward mode follows, of a function without derivatives."""
+    if has_tangent(x):
+        check_no_gradient(torch.empty(0, requires_grad=True), name, function)

@@ -9,7 +9,7 @@ import torch
 
 from tcu.errors import ParameterError
 from tcu.formats.tensor import check_no_gradient, is_tensor
-from tcu.surfaces.torch.function import has_tangent
+from tcu.surfaces.torch.function import check_no_tangent
 from tcu.surfaces.torch.watch import is_wrapped
 
 __all__ = ["mma_in_batch"]
@@ -22,8 +22,7 @@ def mma_in_batch(call: Callable[..., Any], **arrays: Any) -> Any:
     """
     given = {name: x for name, x in arrays.items() if is_tensor(x)}
     for name, x in given.items():
-        if has_tangent(x):  # refused in the words for a gradient
-            x = torch.empty(0, requires_grad=True)
+        check_no_tangent(x, name, "tcu.mma")
         check_no_gradient(x, name, "tcu.mma")
     if not any(map(is_wrapped, given.values())):
         return None

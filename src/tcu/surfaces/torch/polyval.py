@@ -8,8 +8,8 @@ import torch
 
 from tcu.engines import engine_of, host
 from tcu.formats.array import lives_on_gpu
-from tcu.formats.tensor import check_no_gradient, plain_view, tensor_of
-from tcu.surfaces.torch.function import has_tangent
+from tcu.formats.tensor import plain_view, tensor_of
+from tcu.surfaces.torch.function import check_no_tangent
 from tcu.surfaces.torch.watch import in_graph, is_watched
 
 __all__ = ["run"]
@@ -18,8 +18,7 @@ __all__ = ["run"]
 def run(x: Any, c: Any) -> Any:
     """The values, of tensors of one format that want no gradient."""
     for name, each in (("x", x), ("c", c)):
-        if has_tangent(each):  # refused in the words for a gradient
-            check_no_gradient(torch.empty(0, requires_grad=True), name, "tcu.polyval")
+        check_no_tangent(each, name, "tcu.polyval")
     if in_graph() or is_watched(x, c):
         return torch.ops.tcu.polyval(x, c)
     return _execute(x, c)

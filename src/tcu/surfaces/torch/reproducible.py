@@ -5,7 +5,6 @@ A dispatch mode sees what PyTorch executes below autograd, so gradients take the
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache
 from types import FunctionType
@@ -169,11 +168,10 @@ class _Operators(TorchDispatchMode):  # type: ignore[misc]
                 return result
         if _is_exact(function, name, given, named):
             return function(*given, **named)
-        if _tensors(given, lambda _: True) and not _tensors(given, _is_of_fractions):
+        tensors = _tensors(given)
+        if tensors and not any(map(_is_of_fractions, tensors)):
             result = function(*given, **named)
-            if _tensors(
-                result, _is_of_fractions
-            ):  # by a library's functions; else whole numbers of whole numbers are exact
+            if any(map(_is_of_fractions, _tensors(result))):  # by a library's functions; else all is exact
                 self._name(function)
             return result
         if function._can_decompose():  # in inference mode, past autograd
@@ -205,17 +203,17 @@ def _is_of_fractions(x: Any) -> bool:
     return bool(x.is_floating_point() or x.is_complex())
 
 
-def _tensors(given: Any, holds: Callable[[Any], bool]) -> list[Any]:
-    """The tensors for which this holds, among arguments or of a result."""
+def _tensors(given: Any) -> list[Any]:
+    """Among arguments, or of a result."""
     every = given if isinstance(given, tuple | list) else (given,)
-    return [each for each in every if isinstance(each, torch.Tensor) and holds(each)]
+    return [each for each in every if isinstance(each, torch.Tensor)]
 
 
 def _is_exact(function: Any, name: str, given: Any, named: dict[str, Any]) -> bool:
     if name == "arange" and any(isinstance(each, float) and not each.is_integer() for each in given):
         return False  # each thread begins with a product, and what follows are sums
     base = name if name in _EXACT else name.removesuffix("_")
-    if base in _OF_REAL and _tensors(given, torch.is_complex):
+    if base in _OF_REAL and any(map(torch.is_complex, _tensors(given))):
         return base == "mul" and sum(map(is_complex, given[:2])) == 1
     if base not in _EXACT:
         return False
