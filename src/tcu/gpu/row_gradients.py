@@ -34,15 +34,6 @@ _FORGETTING = {
 }  # fmt: skip
 """The same where numbers of 16 bits are converted again for each sum, of rows of a warp and of a block."""
 
-_MEETING = {
-    "share": (2, 16), "log_share": (2, 16), "unit": (5, 16), "direction": (5, 16), "standard": (4, 8), "variance": (2, 16), "total": (2, 16),
-}  # fmt: skip
-"""Chunks of aligned rows of 16 bits, from and to, for which blocks of a cluster meet.  Otherwise one block reads a row again, from the
-second cache: of bfloat16 the gradients of rms_norm of 32,768 numbers reached 3.86 TB/s in place of 3.70, of 65,536 3.03 in place of 3.64, of
-layer_norm of 131,072 2.32 in place of 2.04 (H200; gradients were given that were the numbers themselves, so a part came from the cache)."""
-_MOST_APART = 4
-"""Chunks of a row of "log_share" that begins anywhere, at most: of 50,257 numbers two launches reached 1.99 TB/s in place of 1.54 (H200)."""
-
 RowGradients = struct("RowGradients", """
     const void* kept;
     const void* given;
@@ -61,8 +52,7 @@ def is_log_share_kept(length: int, gpu: Gpu) -> bool:
     """Whether blocks keep rows of "log_share" of this length; otherwise two launches serve them."""
     plan = make_plan(length, get_format("binary32"), gpu.unit)
     chunk = loop_of(plan)[0] * plan.block * _TOGETHER
-    most = gpu.most_of_cluster if length % _TOGETHER == 0 else min(_MOST_APART, gpu.most_of_cluster)
-    return length <= most * chunk
+    return length <= gpu.most_of_cluster * chunk
 
 
 def row_gradients_recipe(
@@ -93,8 +83,7 @@ def row_gradients_recipe(
         rows.aligned and (rows.count <= 1 or rows.stride % _TOGETHER == 0) for rows in read
     )
     turns = loads if chunks > 1 else turns
-    first, last = _MEETING[finish] if in_fours and formats[0] is not binary32 else (2, gpu.most_of_cluster)
-    are_kept = chunks == 1 or first <= chunks <= min(last, gpu.most_of_cluster)
+    are_kept = chunks <= gpu.most_of_cluster
     cluster = chunks if are_kept else 1
     threads = 4 * _WARP if by_warp else plan.block
     in_registers = [binary32 if finish == "log_share" else formats[0], *([formats[1]] if given else [])]

@@ -67,9 +67,7 @@ def in_order(work: Callable[[T], R], pieces: Iterable[T], workers: int | None = 
     The calling thread is one of them.  What no other thread has begun it does itself, so it never waits for a
     thread that waits for another call's pieces.
     """
-    work = ieee(
-        work
-    )  # a thread of the pool has the environment of whoever called first, and this one its caller's
+    work = ieee(work)  # threads of the pool have the environment of whoever called first
     workers = worker_count() if workers is None else workers
     source = iter(pieces)
     head = list(islice(source, 2))

@@ -318,6 +318,7 @@ __device__ inline u64& sent() {
 __device__ inline void send(const Complex* shared, const Butterflies<0>& level, Butterflies<1>& next) {
     typedef Butterflies<0> L;
     load::wait_for_cluster();  // all of its blocks are there
+    if (threadIdx.x == 0) load::expect(OWN_LENGTH * OWN_COLUMNS * sizeof(Complex), &sent());
 #pragma unroll
     for (u32 block = 0; block < CLUSTER; ++block) {
         const u32 there = load::address_in_block(shared, block), barrier = load::address_in_block(&sent(), block);
@@ -496,10 +497,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     __shared__ Complex turns[TURNED == BY_PRODUCTS ? Last::RADIX * COLUMNS : 1];
     __shared__ u32 largest[DOWN || WORK == BINARY16 ? WIDTH : 1];
 #if CLUSTER > 1
-    if (threadIdx.x == 0) {
-        load::prepare(&sent());
-        load::expect(OWN_LENGTH * OWN_COLUMNS * sizeof(Complex), &sent());
-    }
+    if (threadIdx.x == 0) load::prepare(&sent());
     load::arrive_in_cluster();
 #endif
     const FftTile tile(p, blockIdx.x);

@@ -139,7 +139,7 @@ struct RowOfBoth {
 
     // Whether all of a chunk is there, where that has to be asked.
     __device__ bool has_chunk(int chunk) const {
-        return !IN_FOURS && (CLUSTER > 1 || CHUNKS) && (chunk + 1) * (TURNS * ROW_WARPS * WARP * TOGETHER) <= length;
+        return !IN_FOURS && (CLUSTER > 1 || CHUNKS) && (chunk + 1) * TURNS * APART <= length;
     }
 
     // Whether it has number i of a load, and all of them.
@@ -312,8 +312,7 @@ __device__ inline RowSums<SUMS> wide_sums_of_row(OwnOfBoth& own, const RowOfBoth
     return result;
 }
 
-// The talks of a row, beside those of share_out.
-enum Talks { FIRST = 3, LOOK, LIFTED_FIRST, DEVIATIONS, ALONG };
+enum Talks { FIRST = reduce::FURTHER_TALK, LOOK, LIFTED_FIRST, DEVIATIONS, ALONG };
 
 // One of them, whose terms are 0 of numbers and gradients that are 0.
 template <int TALK, typename Term>
