@@ -49,7 +49,7 @@ MEASURED = {
     "gpu-matmul": kernels_of("matmul", "matmul_mma", "matmul_tall", "tensor_copy"),
     "gpu-grouped": kernels_of("matmul", "matmul_mma", "matmul_tall", "tensor_copy", "offsets"),
     "gpu-index-sums": kernels_of("index_sums", "slot_sums", "exact_segments"),
-    "gpu-fft": (*kernels_of("fft", "fft_pass"), TRANSFORMS),
+    "gpu-fft": (*kernels_of("fft", "fft_pass", "fft_passes"), TRANSFORMS),
     "gpu-polynomials": kernels_of("polyval"),
     "gpu-integers": kernels_of("limbs", "ntt", "modular_powers"),
     "gpu-row-functions": kernels_of("exponentials", "norms", "row_gradients", "cross_entropy", "moments"),

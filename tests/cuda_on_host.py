@@ -142,6 +142,13 @@ _ASSEMBLY = {
     "st.relaxed.gpu.global.u64 [%0], %1;": "*(%0) = %1;",
     "ld.acquire.gpu.global.u32 %0, [%1];": "%0 = host::look(%1);",
     "st.release.gpu.global.u32 [%0], %1;": "*(%0) = %1;",
+    "red.release.gpu.global.add.u32 [%0], %1;": "*(%0) += %1;",
+    "atom.relaxed.gpu.global.add.u32 %0, [%1], %2;": "const u32 before = *(%1); *(%1) += %2; %0 = before;",
+    "ld.global.L2::cache_hint.v2.b32 {%0, %1}, [%2], %3;": "const uint2 loaded = host::readable((const uint2*)(%2)); %0 = loaded.x; %1 = loaded.y;",
+    "ld.global.L2::cache_hint.v4.b32 {%0, %1, %2, %3}, [%4], %5;": "const uint4 loaded = host::readable((const uint4*)(%4)); %0 = loaded.x; %1 = loaded.y; %2 = loaded.z; %3 = loaded.w;",
+    "st.global.L2::cache_hint.v2.b32 [%0], {%1, %2}, %3;": "*(uint2*)(%0) = {%1, %2};",
+    "st.global.L2::cache_hint.v4.b32 [%0], {%1, %2, %3, %4}, %5;": "*(uint4*)(%0) = {%1, %2, %3, %4};",
+    "discard.global.L2 [%0], 128;": "host::forget(%0);",
     "griddepcontrol.launch_dependents;": ";",
     "griddepcontrol.wait;": ";",
     "ld.relaxed.gpu.global.u32 %0, [%1];": "%0 = host::look(%1);",
@@ -312,11 +319,14 @@ def _for_host(source: str, changes: tuple[tuple[str, str], ...]) -> str:
 
 @cache
 def _in_one(source: str) -> str:
-    """The source with what it includes in the places where it is first included, under the same conditions."""
+    """The source with what it includes in its places, or where it says so in the first of them, under the same conditions."""
     texts = dict(read_sources(source))
 
     def whole(name: str) -> str:
-        text = re.sub(r"^\s*#\s*pragma[^\n]*$", "", texts.pop(name, ""), flags=re.MULTILINE)
+        text = texts.get(name, "")
+        if "#pragma once" in text:
+            del texts[name]
+        text = re.sub(r"^\s*#\s*pragma[^\n]*$", "", text, flags=re.MULTILINE)
         if name == "device/mma/fragments.cuh" and text:
             text = (
                 text[: text.index("// One overload per number of registers")]

@@ -139,6 +139,8 @@ def test_a_headers_names_are_in_its_layers_namespace(name: str) -> None:
         assert plain(SOURCES[name]).replace("#pragma once", "").split() == []
         return
     space = "tcu" if layer == "types" else f"tcu::{layer}"
+    if "#pragma once" not in SOURCES[name]:
+        space += "::PASS"  # of those who include it several times
     text = plain(SOURCES[name]).strip()
     assert text.startswith(f"namespace {space} {{")
     assert text.endswith("}")

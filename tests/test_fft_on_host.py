@@ -2,7 +2,8 @@
 
 They run on the host as their recipes say (cuda_on_host.py): transforms that a block has in hand, of two and of three passes,
 of lengths of every factor and of primes, forward and inverse, of complex and of real numbers in every format; along any axis,
-of strided and short arrays, with numbers of every size; in binary16, too.  An error in a kernel's text is seen.
+of strided and short arrays, with numbers of every size; in binary16, too; and with two passes in one launch.  An error in a kernel's
+text is seen.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from cuda_on_host import HostLibrary, KernelFailed
 from test_kernels_on_host import HostGpu
 
 from tcu.engines import host as model
-from tcu.gpu import GpuError, fft, fft_pass
+from tcu.gpu import GpuError, fft, fft_pass, fft_passes
 from tcu.model.fft import convolution_kernel
 from tcu.ops.fft import FftCall
 from tcu.plan import fft as plans
@@ -209,6 +210,49 @@ def test_any_axis_strides_and_lengths(host: HostGpu, n: int, axis: int, kind: An
             )
             if kind != "to_real":
                 check(host, FftCall(given.real, kind, n, axis, 0.5))
+
+
+@pytest.fixture
+def in_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last two passes, however few their tiles are."""
+    monkeypatch.setattr(fft_passes, "_LEAST_TURNS", 0)
+    monkeypatch.setattr(fft_passes, "_MOST_OF_CACHE", 1e9)
+
+
+@pytest.mark.some(8)
+@pytest.mark.parametrize("kind", ["forward", "inverse", "from_real", "to_real"])
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128], ids=["binary32", "binary64"])
+@pytest.mark.parametrize("n", [*LONG, 2 * 3 * 5 * 7 * 16])
+@pytest.mark.slow(2)
+@pytest.mark.usefixtures("short", "in_one_launch")
+def test_two_passes_in_one_launch(
+    host: HostGpu, n: int, dtype: Any, kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(n)
+    for rows, lead in ((1, 1), (7, 0.1), (5, 2)):
+        monkeypatch.setattr(fft_passes, "_LEAD", lead)
+        x = numbers(rng, (rows, n), dtype, wild=True)
+        if kind == "from_real":
+            check(host, FftCall(np.ascontiguousarray(x.real), kind, n, 1))
+        else:
+            check(host, FftCall(x[:, : n // 2 + 1] if kind == "to_real" else x, kind, n, 1, 1 / n))
+        check(host, FftCall(np.ascontiguousarray(x.T), "forward", n, 0))
+    assert not host._workspaces.get("fft", np.zeros(1)).any(), "the next launch finds arrivals"
+    assert "fft_passes" in host.launches or n & n - 1
+
+
+@pytest.mark.some(4)
+@pytest.mark.parametrize("n", [512, 1024, 3072, 4096])
+@pytest.mark.slow(1)
+@pytest.mark.usefixtures("in_binary16", "in_one_launch")
+def test_two_passes_of_binary16_in_one_launch(host: HostGpu, n: int) -> None:
+    rng = np.random.default_rng(n)
+    for count, factor in ((n, 1.0), (n - 5, 1 / n)):
+        x = of_many_sizes(rng, 5, count)
+        check(host, FftCall(x, "forward", n, 1, factor, pairs=True))
+        check(host, FftCall(np.ascontiguousarray(x.transpose(1, 0, 2)), "inverse", n, 0, factor, pairs=True))
+    assert not host._workspaces["fft"].any(), "the next launch finds arrivals"
+    assert "fft_passes" in host.launches
 
 
 HALVED = (16, 18, 48, 70, 100, 252, 256)
@@ -411,5 +455,41 @@ def test_an_error_in_the_kernel_of_lanes_is_seen(host: HostGpu, right: str, wron
 
     check_all()
     host.changes = {"fft_pass": {right: wrong}}
+    with pytest.raises((AssertionError, KernelFailed)):
+        check_all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("if (!was_ready) grid::wait_for_arrivals<GROUP_BLOCKS>(p.arrived + before);", ""),
+        ("if (!was_ready) arrive();", ""),
+        ("if (found == 2 * COUNT - 1) *arrived = 0;", ""),
+        ("forget(p.second, tile);", "forget(p.second, tile + 1);"),
+        ("if (was_ready && i == 0) arrive();", "if (was_ready) arrive();"),
+        ("blockIdx.x * FIRST_TILES + i", "blockIdx.x * FIRST_TILES"),
+    ],
+)
+@pytest.mark.usefixtures("short", "in_one_launch")
+def test_an_error_between_two_passes_is_seen(
+    host: HostGpu, right: str, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(4)
+    monkeypatch.setattr(fft_passes, "_LEAD", 0.1)
+    calls = [FftCall(numbers(rng, (9, n), np.complex64), "forward", n, 1) for n in (1024, 1536, 4096, 6144)]
+
+    def check_all() -> None:
+        for call in calls * 4:
+            check(host, call)
+
+    check_all()
+    shapes = {
+        (macros["FIRST_TILES"], macros["SECOND_TILES"]) for macros in host.macros if "FIRST_TILES" in macros
+    }
+    assert any(first > 1 for first, _ in shapes)
+    assert any(second > 1 for _, second in shapes)
+    engine._launch.cache_clear()
+    host.changes = {"fft_passes": {right: wrong}}
     with pytest.raises((AssertionError, KernelFailed)):
         check_all()

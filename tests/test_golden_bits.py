@@ -311,6 +311,7 @@ PLANTED = {
     "fft.MOST_SHIFT": "125",
     "fft.TOP": "14",
     "fft._AT_ONCE": "{'binary16': 1 << 13, 'binary32': 1 << 14, 'binary64': 1 << 13}",
+    "fft._BEHIND": "1 << 6",
     "fft._COARSE": "9.0",
     "fft._FIRST": "{'binary16': 1 << 8, 'binary32': 1 << 7, 'binary64': 1 << 6}",
     "fft._LANES_AT_ONCE": "1 << 14",

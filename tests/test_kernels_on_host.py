@@ -52,7 +52,7 @@ STRUCTURES = {
     "segment_tiles": "SegmentTiles", "segment_chunks": "SegmentChunks", "levels_together": "ChainLevels",
     "exponentials": "Exponentials", "cross_entropy": "CrossEntropy", "cross_entropy_gradient": "CrossEntropyGradient", "norms": "Norms", "row_gradients": "RowGradients", "exact_segments": "ExactSegments", "long_exact_segments": "LongExactSegments",
     "count_slots": "IndexSlots", "place_in_slots": "IndexSlots", "count_digits": "SlotSort", "sort_by_digit": "SlotSort", "begin_of_slots": "SlotSort", "listed_rows": "ListedRows", "listed_windows": "ListedRows", "listed_pieces_of_windows": "ListedRows", "listed_pieces": "ListedRows",
-    "listed_long_slots": "ListedRows", **dict.fromkeys(("see_numbers", "clear_words", "add_to_slots", "round_slots"), "SlotSums"), "fft_pass": "FftPass", "fft_unfold": "FftUnfold", "triangular_scan": "TriangularScan", "triangular_levels": "TriangularScan",
+    "listed_long_slots": "ListedRows", **dict.fromkeys(("see_numbers", "clear_words", "add_to_slots", "round_slots"), "SlotSums"), "fft_pass": "FftPass", "fft_passes": "FftPasses", "fft_unfold": "FftUnfold", "triangular_scan": "TriangularScan", "triangular_levels": "TriangularScan",
     "limb_products": "LimbProducts", "modular_powers": "ModularPowers", "horner": "Polyval", "blocked": "Polyval", **dict.fromkeys(("ntt_roots", "ntt_pass", "ntt_pass_back", "ntt_reorder"), "Ntt"),
     **dict.fromkeys(("carry_lines", "carry_blocks", "carry_limbs"), "LimbCarries"),
 }  # fmt: skip

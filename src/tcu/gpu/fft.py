@@ -20,7 +20,8 @@ from tcu.gpu.fft_pass import (
     pair_bytes,
     pass_kernel,
 )
-from tcu.gpu.launch import OUT, Given, KernelChoice, Launch, Recipe, X
+from tcu.gpu.fft_passes import passes_kernel, sharing_of
+from tcu.gpu.launch import OUT, Given, KernelChoice, Launch, Recipe, Space, X
 from tcu.gpu.structs import struct
 from tcu.gpu.tables import DeviceTable
 from tcu.plan.fft import FftPlan, Pass, half_turn
@@ -102,7 +103,8 @@ def transform_recipe(
         place = room.take(pair_bytes(plan.work) * plan.length * source.rows)
         kernels = _transforms(plan, source, between, 1.0, inverse, chirp, room, place, gpu)
         kernels.append(_unfold_kernel(plan, target, factor, place, room, gpu))
-    return Recipe(tuple(kernels), room.words), room.tables
+    space = Space("fft", -(-room.groups // 2)) if room.groups else None
+    return Recipe(tuple(kernels), room.words, space), room.tables
 
 
 def _transforms(
@@ -157,7 +159,11 @@ def _launches(
         if plan.halved:
             last.halves = room.keep(_half_turn(plan.length, plan.work, gpu))
     _take_room(plan, steps, source.rows, room)
-    return [pass_kernel(step, plan, room, gpu) for step in steps]
+    together: list[KernelChoice] = []
+    if len(plan.passes) > 1 and (sharing := sharing_of(steps[-2], last, plan, gpu)):
+        together = [passes_kernel(steps[-2], last, sharing, plan, room, gpu)]
+    alone = steps[:-2] if together else steps
+    return [pass_kernel(step, plan, room, gpu) for step in alone] + together
 
 
 def _grid(extents: tuple[int, ...]) -> tuple[int, int]:

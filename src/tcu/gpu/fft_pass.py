@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -18,7 +18,8 @@ from tcu.plan.butterflies import LENGTHS, butterfly
 from tcu.plan.fft import MOST_SHIFT, TOP, FftPlan, Pass, level_twiddles, pass_twiddles
 
 __all__ = [
-    "FftLines", "FftPass", "FftPlaces", "FftStep", "Room", "SourceKind", "cluster_of", "has_room", "pair_bytes", "pass_kernel",
+    "FftLines", "FftPass", "FftPlaces", "FftStep", "Room", "SourceKind", "Tile", "cluster_of", "has_room", "pair_bytes", "pass_kernel",
+    "pass_macros", "pass_problem", "pass_takes", "tile_of",
 ]  # fmt: skip
 
 _BANKS = 128
@@ -175,6 +176,8 @@ class Room:
     def __init__(self) -> None:
         self.size = 0
         self.tables: list[DeviceTable] = []
+        self.groups = 0
+        """Of which blocks tell each other."""
 
     def take(self, size: int) -> Given:
         begin = self.size
@@ -259,7 +262,7 @@ class FftStep:
 
 
 @dataclass(frozen=True)
-class _Tile:
+class Tile:
     """What a block has in hand."""
 
     columns: int
@@ -284,8 +287,15 @@ class _Tile:
         """Tiles of a block of columns."""
         return -(-step.columns // self.width)
 
+    def by(self, threads: int, step: FftStep, plan: FftPlan) -> Tile:
+        """The same, of fewer threads."""
+        if threads == self.threads:
+            return self
+        own = step.each.length * self.columns // threads
+        return replace(self, threads=threads, resident=_resident(step, own, threads, plan))
 
-def _tile(step: FftStep, plan: FftPlan, gpu: Gpu) -> _Tile:
+
+def tile_of(step: FftStep, plan: FftPlan, gpu: Gpu) -> Tile:
     each, side = step.each, step.side
     # Of binary16, the numbers of both lanes.
     whole = 8 if step.of_lanes else pair_bytes(plan.work)
@@ -294,7 +304,7 @@ def _tile(step: FftStep, plan: FftPlan, gpu: Gpu) -> _Tile:
         first = each.radices[0]
         pitch, shared = _places(each.length // first, first // cluster, whole, by_column=True)
         threads, resident = _threads(step, each.length // cluster, plan)
-        return _Tile(1, threads, resident, pitch, shared, in_parts=False, cluster=cluster)
+        return Tile(1, threads, resident, pitch, shared, in_parts=False, cluster=cluster)
     count = _columns(step, plan, gpu)
     # Complex numbers, or where there is no room for them their parts, of each lane, which take turns.
     sizes = (whole,) if step.writes.kind == "HALVES" else (whole, 2) if step.of_lanes else (whole, whole // 2)
@@ -305,7 +315,7 @@ def _tile(step: FftStep, plan: FftPlan, gpu: Gpu) -> _Tile:
             shared = shared if exchanges else 0
             if shared + _STATIC <= gpu.shared_memory:
                 threads, resident = _threads(step, each.length * count // side, plan)
-                return _Tile(count // side, threads, resident, pitch, shared, size != whole, side=side)
+                return Tile(count // side, threads, resident, pitch, shared, size != whole, side=side)
         count = max(side, count // 2)
 
 
@@ -345,13 +355,18 @@ def _columns(step: FftStep, plan: FftPlan, gpu: Gpu) -> int:
 def _threads(step: FftStep, numbers: int, plan: FftPlan) -> tuple[int, int]:
     """(threads of a block of so many numbers, blocks of a multiprocessor)."""
     # Numbers of a thread: of one of the longest butterflies, or of several; so that no thread is without.
-    longest, wide = max((1, *step.each.radices)), plan.work == "binary64"
+    longest = max((1, *step.each.radices))
     own = longest * max(1, 16 // longest)
-    threads = min(512 if wide else 1024, -(-numbers // own))
+    threads = min(512 if plan.work == "binary64" else 1024, -(-numbers // own))
+    return threads, _resident(step, own, threads, plan)
+
+
+def _resident(step: FftStep, own: int, threads: int, plan: FftPlan) -> int:
+    """Blocks of a multiprocessor whose threads have so many numbers each."""
     # Those of powers of two, of each lane, beside numbers: within 64, three passes of 2^24 took 511 us in place of 443 (H200).
     powers = step.of_lanes and step.ups.column
-    registers = 128 if wide or own > 16 else 80 if powers else 64
-    return threads, max(1, REGISTERS // registers // threads)
+    registers = 128 if plan.work == "binary64" or own > 16 else 80 if powers else 64
+    return max(1, REGISTERS // registers // threads)
 
 
 def has_room(length: int, work: str, gpu: Gpu, *, parts: bool) -> bool:
@@ -387,7 +402,7 @@ def _places(length: int, columns: int, size: int, *, by_column: bool) -> tuple[i
     return pitch, places * size
 
 
-def _ahead(step: FftStep, tile: _Tile, gpu: Gpu) -> int:
+def _ahead(step: FftStep, tile: Tile, gpu: Gpu) -> int:
     """How many blocks later the block comes whose numbers the second cache is to fetch; 0: none.
 
     Whole transforms of which a multiprocessor has one block: 2^14 of binary32 took 326 us in place of 348.  What passes along columns,
@@ -400,21 +415,25 @@ def _ahead(step: FftStep, tile: _Tile, gpu: Gpu) -> int:
 
 
 def pass_kernel(step: FftStep, plan: FftPlan, room: Room, gpu: Gpu) -> KernelChoice:
-    tile = _tile(step, plan, gpu)
-    tiles, rows = tile.of(step), step.blocks * step.batches
-    macros: dict[str, object] = {
-        "WORK": plan.work.upper(), **_macros(step, tile),
-        "RESIDENT": tile.resident, "FLAT": int(rows == 1), "AHEAD": _ahead(step, tile, gpu),
-        "TILES": tiles if step.left or step.known else 0, "BLOCKS": step.blocks if step.known else 0,
-    }  # fmt: skip
-    problem = _problem(step, plan, room, gpu)
+    tile = tile_of(step, plan, gpu)
+    macros = {**pass_macros(step, tile, plan), "AHEAD": _ahead(step, tile, gpu)}
+    blocks = tile.of(step) * step.blocks * step.batches * tile.cluster
     return KernelChoice(
-        "fft_pass", macros, tiles * rows * tile.cluster, tile.threads, problem, _takes(step), shared=tile.shared,
+        "fft_pass", macros, blocks, tile.threads, pass_problem(step, plan, room, gpu), pass_takes(step), shared=tile.shared,
         cluster=tile.cluster,
     )  # fmt: skip
 
 
-def _problem(step: FftStep, plan: FftPlan, room: Room, gpu: Gpu) -> Struct:
+def pass_macros(step: FftStep, tile: Tile, plan: FftPlan) -> dict[str, object]:
+    """What device/fourier/pass.cuh is compiled with."""
+    tiles, rows = tile.of(step), step.blocks * step.batches
+    return {
+        "WORK": plan.work.upper(), **_macros(step, tile), "RESIDENT": tile.resident, "FLAT": int(rows == 1), "AHEAD": 0, "READ_ONCE": 0, "WRITTEN_ONCE": 0,
+        "TILES": tiles if step.left or step.known else 0, "BLOCKS": step.blocks if step.known else 0, "BLOCKS_INNER": 0,
+    }  # fmt: skip
+
+
+def pass_problem(step: FftStep, plan: FftPlan, room: Room, gpu: Gpu) -> Struct:
     problem = FftPass()
     for name, places in (
         ("reads", step.begins), ("writes", step.to), ("numbers", step.numbers), ("results", step.results), ("ups", step.ups),
@@ -438,12 +457,12 @@ def _problem(step: FftStep, plan: FftPlan, room: Room, gpu: Gpu) -> Struct:
     return problem
 
 
-def _takes(step: FftStep) -> dict[str, Given]:
+def pass_takes(step: FftStep) -> dict[str, Given]:
     given = {"source": step.source, "target": step.target, "up": step.up, "down": step.down}
     return {name: place for name, place in given.items() if place is not None}
 
 
-def _macros(step: FftStep, tile: _Tile) -> dict[str, object]:
+def _macros(step: FftStep, tile: Tile) -> dict[str, object]:
     return {
         "LENGTH": step.each.length, "RADICES": ",".join(map(str, step.each.radices or (1,))), "COLUMNS": tile.columns,
         "CLUSTER": tile.cluster, "THREADS": tile.threads, "PITCH": tile.pitch, "WHOLE": int(step.columns % tile.width == 0),

@@ -29,7 +29,7 @@ Family = Literal[
 ]
 
 VERSIONS: dict[Family, int] = {
-    "additions": 1, "sum": 1, "blocks": 2, "segmented": 1, "chosen": 2, "dot": 1, "scan": 1, "triangular": 1, "transform": 1, "fft": 4, "matmul": 1, "polyval": 1, "tree": 1,
+    "additions": 1, "sum": 1, "blocks": 2, "segmented": 1, "chosen": 2, "dot": 1, "scan": 1, "triangular": 1, "transform": 1, "fft": 5, "matmul": 1, "polyval": 1, "tree": 1,
 }  # fmt: skip
 """Of the default plans of :func:`tcu.sum`; of its other plans; among them of those whose blocks' numbers are added up at the end, of the algorithms of
 paper 002, and of its best one; of dot products; of running sums; of those by MMAs; of transforms on the machine; of fast Fourier transforms; of matrix products; of polynomials' values; of trees that were

@@ -312,7 +312,8 @@ __device__ inline RowSums<SUMS> wide_sums_of_row(OwnOfBoth& own, const RowOfBoth
     return result;
 }
 
-enum Talks { FIRST = reduce::FURTHER_TALK, LOOK, LIFTED_FIRST, DEVIATIONS, ALONG };
+// The talks of a row, beside those of share_out.
+enum Talks { FIRST = 3, LOOK, LIFTED_FIRST, DEVIATIONS, ALONG };
 
 // One of them, whose terms are 0 of numbers and gradients that are 0.
 template <int TALK, typename Term>

@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include "device/load/first_out.cuh"
 #include "device/types/ieee.cuh"
 #include "device/types/lanes.cuh"
 #include "device/types/options.cuh"
@@ -55,6 +56,15 @@ typedef Complex Twiddle;
 #endif
 
 #if WORK != BINARY16
+// A number's bits.
+typedef
+#if WORK == BINARY64
+    uint4
+#else
+    uint2
+#endif
+        PairWords;
+
 __device__ inline Floating from_binary16(u32 code) {
     float value;
     asm("{ .reg .b16 h; mov.b16 h, %1; cvt.f32.f16 %0, h; }" : "=f"(value) : "h"(static_cast<u16>(code)));
@@ -67,8 +77,8 @@ __device__ inline u32 to_binary16(Complex x) {
 }
 
 // LINES: the second cache fetches the whole line of a number of 4 bytes, as another block is about to read the rest.  Passes along
-// columns took 1 to 4 % less time, of numbers of 8 bytes as long (H200).
-template <int FORMAT, bool LINES = false>
+// columns took 1 to 4 % less time, of numbers of 8 bytes as long (H200).  ONCE: the line of a larger number leaves it first.
+template <int FORMAT, bool LINES = false, bool ONCE = false>
 __device__ inline Complex read_pair(const void* source, i64 at) {
     if constexpr (FORMAT == BINARY16) {
         const u32* const from = static_cast<const u32*>(source) + at;
@@ -78,6 +88,11 @@ __device__ inline Complex read_pair(const void* source, i64 at) {
         else
             codes = *from;
         return {from_binary16(codes), from_binary16(codes >> 16)};
+    } else if constexpr (ONCE) {
+        const PairWords words = load::read_first_out(static_cast<const PairWords*>(source) + at);
+        Complex x;
+        memcpy(&x, &words, sizeof x);
+        return x;
     } else {
         return static_cast<const Complex*>(source)[at];
     }
@@ -89,12 +104,17 @@ __device__ inline Floating read_real(const void* source, i64 at) {
     return static_cast<const Floating*>(source)[at];
 }
 
-template <int FORMAT>
+template <int FORMAT, bool ONCE = false>
 __device__ inline void write_pair(void* target, i64 at, Complex x) {
-    if constexpr (FORMAT == BINARY16)
+    if constexpr (FORMAT == BINARY16) {
         static_cast<u32*>(target)[at] = to_binary16(x);
-    else
+    } else if constexpr (ONCE) {
+        PairWords words;
+        memcpy(&words, &x, sizeof x);
+        load::write_first_out(static_cast<PairWords*>(target) + at, words);
+    } else {
         static_cast<Complex*>(target)[at] = x;
+    }
 }
 
 template <int FORMAT>

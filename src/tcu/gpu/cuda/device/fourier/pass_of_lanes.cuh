@@ -9,11 +9,11 @@
 // Passes of eight columns, 32 bytes, took 190 us where those of sixteen took 165 (2^20 numbers each): so 2^22, of which a multiprocessor
 // holds eight columns of 4,096 in the last pass, gains least: 174 and 221 us.  Three passes of it took 438 us in place of 390.
 //
-// Included by fft_pass.cu, behind its macros, its tiles and butterflies.
+// Part of pass.cuh, which says with what it is compiled.
 
-#pragma once
+#include "device/fourier/passes.cuh"
 
-namespace tcu::fourier {
+namespace tcu::fourier::PASS {
 
 static_assert(SOURCE == BINARY16 && TARGET == BINARY16 && TARGET_KIND == PAIRS && (SOURCE_KIND == PAIRS || SOURCE_KIND == REALS));
 static_assert(!TABLE_IN && !TABLE_OUT && !SWAP_LAST && CLUSTER == 1 && TURNED != BY_TABLE && !(HALVED && (UP || DOWN)));
@@ -21,7 +21,10 @@ static_assert(!TABLE_IN && !TABLE_OUT && !SWAP_LAST && CLUSTER == 1 && TURNED !=
 // Two numbers beside each other; LINES: as read_pair of numbers.cuh.
 template <bool LINES>
 __device__ inline void read_two(const u32* from, u32 (&codes)[2]) {
-    if constexpr (LINES) {
+    if constexpr (READ_ONCE) {
+        const uint2 both = load::read_first_out(reinterpret_cast<const uint2*>(from));
+        codes[0] = both.x, codes[1] = both.y;
+    } else if constexpr (LINES) {
         asm volatile("ld.global.L2::128B.v2.b32 {%0, %1}, [%2];" : "=r"(codes[0]), "=r"(codes[1]) : "l"(from));
     } else {
         const uint2 both = *reinterpret_cast<const uint2*>(from);
@@ -166,7 +169,9 @@ __device__ inline Lanes unscaled(Lanes x, float first, float second, float facto
 __device__ inline void write_lanes(const FftPass& p, i64 at, i64 beside, Complex x, bool first, bool second) {
     u32* const to = static_cast<u32*>(p.target) + at;
     const u32 low = lows(x.re.codes, x.im.codes).codes, high = highs(x.re.codes, x.im.codes).codes;
-    if constexpr (TWO_OUT) {
+    if constexpr (TWO_OUT && WRITTEN_ONCE) {
+        load::write_first_out(reinterpret_cast<uint2*>(to), {low, high});
+    } else if constexpr (TWO_OUT) {
         *reinterpret_cast<uint2*>(to) = {low, high};
     } else {
         if (first) *to = low;
@@ -220,4 +225,4 @@ __device__ inline void store(
     }
 }
 
-}  // namespace tcu::fourier
+}  // namespace tcu::fourier::PASS

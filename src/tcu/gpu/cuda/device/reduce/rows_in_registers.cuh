@@ -415,10 +415,8 @@ __device__ inline void store(const RowInMemory& row, ResultNumber* out, RowIndex
     store_at_places(row, out, first, [](RowIndex) {}, finished);
 }
 
-// The talks of a row's blocks: behind those of largest_of_row those of whole_sum_of_row, then a kernel's own that has one such sum.
-constexpr int TALK_OF_SUM = 2, FURTHER_TALK = TALK_OF_SUM + 1, TALKS = 9;
-
 #if CLUSTER > 1
+constexpr int TALKS = 9;
 constexpr int MOST_WORDS = 2;
 
 // What a row's blocks tell each other, each of them all others: so many times a word or two.
@@ -513,7 +511,7 @@ __device__ inline WholeSum whole_sum_of_row(WholeSum sum) {
 #pragma unroll
     for (int i = 0; i < WORDS; ++i) told[i] = sum.words[i];
     sum = WholeSum();
-    const WordsOfBlocks words = heard_blocks<TALK_OF_SUM + WHICH>(told);
+    const WordsOfBlocks words = heard_blocks<2 + WHICH>(told);
 #pragma unroll
     for (int block = 0; block < CLUSTER; ++block)
 #pragma unroll
