@@ -318,6 +318,7 @@ CALLS: list[tuple[Any, type[Exception], str]] = [
     (lambda: fft.fft(X, axis=2), ParameterError, "axis 2 of an array with 2 axes: choose -2 to 1"),
     (lambda: fft.fft(X, axis=None), ParameterError, "axis=None: give a whole number, the axis whose rows are mapped"),
     (lambda: fft.fft(3.0), ParameterError, r"^x is one number without an axis: give a line of it, with x\.reshape\(1\)$"),
+    (lambda: fft.convolve(X[0], 3.0), ParameterError, r"^y is one number without an axis: give a line of it, with y\.reshape\(1\)$"),
     (lambda: fft.fft("abc"), DtypeError, "x has dtype <U3: give complex64, complex128, float32 or float64"),
     (lambda: fft.fft(None), DtypeError, "x has dtype object: give complex64"),
     (lambda: fft.fftn(None), DtypeError, "x has dtype object: give complex64"),

@@ -269,6 +269,8 @@ def test_a_place_for_the_result() -> None:
         (ShapeError, r"index has shape \(2,\): give one slot for each of 3", lambda x: tcu.index_sum(x, [0, 1], 3)),
         (ParameterError, "size=-1: give the number of slots", lambda x: tcu.index_sum(x, [0, 1, 2], -1)),
         (ParameterError, r"size=2\.5", lambda x: tcu.index_mean(x, [0, 1, 2], 2.5)),
+        (ParameterError, r"size=9223372036854775808: give the number of slots, from 0 to 2\^63 - 1", lambda x: tcu.index_sum(x, [0, 1, 2], 1 << 63)),
+        (DtypeError, "index has dtype <U1: give whole numbers", lambda x: tcu.bincount(["a"])),
         (ParameterError, "axis 1 of an array with 1 axis: choose -1 to 0", lambda x: tcu.index_sum(x, [0, 1, 2], 3, axis=1)),
         (DtypeError, "weights has dtype int64, of which there are no weighted sums: give", lambda x: tcu.index_sum(x, [0, 1, 2], 3, weights=np.ones(3, int))),
         (ShapeError, r"weights have shape \(2,\)", lambda x: tcu.index_sum(x, [0, 1, 2], 3, weights=x[:2])),

@@ -745,6 +745,20 @@ def test_what_functions_of_files_refuse(tmp_path: Path) -> None:
     for options in ({}, {"out": tmp_path / "s.npy", "gpu": 0}):
         with pytest.raises(ParameterError, match="cumsum of files is computed on the CPU and goes to a file"):
             streams.cumsum(x, **options)
+    for call, message in (
+        (lambda: streams.cumsum(x, out=5), "^out=5: give the path of a file$"),
+        (lambda: streams.fsum(x, checkpoint=5), "^checkpoint=5: give the path of a file$"),
+        (
+            lambda: streams.bincount(streams.ArraySource(np.arange(3), "i"), checkpoint=5),
+            "^checkpoint=5: give the path of a file$",
+        ),
+        (
+            lambda: streams.sum(x, progress=5),
+            "^progress=5: give a function that takes how many numbers are done$",
+        ),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            call()
     np.save(tmp_path / "x.npy", np.ones(3))
     for given in (tmp_path / "x.npy", str(tmp_path / "*.npy"), streams.open_files(tmp_path)):
         with pytest.raises(ParameterError, match=r"x\.npy is an input, and an output never replaces one"):

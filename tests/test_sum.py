@@ -233,6 +233,14 @@ def test_progress_counts_every_element() -> None:
     tcu.sum(np.ones(3_000_000, np.float16), progress=done.append)
     assert sum(done) == 3_000_000
     assert len(done) > 1
+    for call in (
+        lambda: tcu.cumsum(np.ones(3), progress=5),
+        lambda: tcu.ExactSum().add(np.ones(3), progress=5),
+    ):
+        with pytest.raises(
+            ParameterError, match="progress=5: give a function that takes how many numbers are done"
+        ):
+            call()
 
 
 def test_scalars_lists_and_nested_lists() -> None:

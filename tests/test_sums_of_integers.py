@@ -230,6 +230,37 @@ def test_tensors(dtype: str) -> None:
     assert torch.equal(tcu.mean(x, axis=0), x.double().mean(0)) or dtype == "int64"
 
 
+@pytest.mark.filterwarnings("ignore:torch.searchsorted")  # of offsets in columns
+@pytest.mark.parametrize("name", ["segment_sum", "segment_cumsum"])
+def test_segments_of_a_batch(name: str) -> None:
+    """Of lines, of offsets or of both, that torch.vmap maps once or twice; wrong offsets are refused there, too."""
+    torch = pytest.importorskip("torch", reason="needs PyTorch")
+    function = getattr(tcu, name)
+    x = torch.arange(48).reshape(2, 2, 12) * 5 - 70
+    edges = torch.tensor([[[0, 3, 12], [0, 5, 12]], [[0, 0, 12], [0, 12, 12]]])
+    one, line = edges[0, 0], x[0, 0]
+    of_lines = torch.stack([function(each, one) for each in x[0]])
+    of_edges = torch.stack([function(line, each) for each in edges[0]])
+    assert torch.vmap(lambda x: function(x, one))(x[0]).equal(of_lines)
+    assert torch.vmap(lambda e: function(line, e))(edges[0]).equal(of_edges)
+    assert torch.vmap(lambda e: function(line, e), in_dims=1)(edges[0].T.contiguous()).equal(of_edges)
+    assert torch.vmap(lambda e: function(line, e, check=False))(edges[0]).equal(of_edges)
+    of_both = torch.stack(
+        [
+            torch.stack([function(*each) for each in zip(*both, strict=True)])
+            for both in zip(x, edges, strict=True)
+        ]
+    )
+    assert torch.vmap(torch.vmap(function))(x, edges).equal(of_both)
+    assert torch.vmap(torch.vmap(function, in_dims=(0, 0)), in_dims=(1, 1))(x, edges).equal(
+        of_both.movedim(1, 0)
+    )
+    wrong = edges.clone()
+    wrong[1, 0, 1] = 13
+    with pytest.raises(ParameterError, match="offsets decrease from 13 to 12 at index 2"):
+        torch.vmap(torch.vmap(function))(x, wrong)
+
+
 @pytest.mark.parametrize("layout", [WHOLE, Along((0, 2), True), Along(1), Ragged(EDGES)])
 def test_a_graph_and_a_gpu_give_the_librarys_own_sums(layout: Any) -> None:
     torch = pytest.importorskip("torch", reason="needs PyTorch")

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from tcu.errors import DataFileError, ParameterError
 
@@ -20,7 +20,14 @@ try:
 except ImportError:  # a system without such locks
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["beside", "check_place", "discard", "give_name", "open_alone", "replacing"]
+__all__ = ["beside", "check_place", "discard", "give_name", "open_alone", "path_of", "replacing"]
+
+
+def path_of(name: str, place: Any) -> Path:
+    """Raises ParameterError, with the parameter's name, for what is no path."""
+    if not isinstance(place, str | os.PathLike):
+        raise ParameterError(f"{name}={place!r}: give the path of a file")
+    return Path(place)
 
 
 def beside(path: Path) -> Path:

@@ -11,6 +11,7 @@ from typing import Any
 from tcu.engines.host.integers import check_options
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats.array import in_host_memory
+from tcu.formats.tensor import is_batch
 from tcu.ops.layout import Ragged, Whole, check_line, line_shape, reduced_axes, scan_axis
 from tcu.ops.offsets import checked_offsets
 from tcu.ops.operation import Call
@@ -75,13 +76,14 @@ def _ragged(call: Call, x: Any, layout: Ragged, library: Any, wide: Any) -> Any:
     """Differences of running sums, which wrap around as these do."""
     check_line(tuple(x.shape))
     n, offsets = x.shape[0], layout.offsets
-    sums = library.zeros(n + 1, dtype=wide, **_beside(x))
-    sums[1:] = x.cumsum(0, dtype=wide)
+    none = library.zeros(1, dtype=wide, **_beside(x))
+    sums = library.concatenate((none, x.cumsum(0, dtype=wide)))
     edges = _edges(offsets, layout.check, n, library, sums)
     if call.operation.kind != "scan":
         return sums[edges[1:]] - sums[edges[:-1]]
-    here = library.arange(n, dtype=library.int64, **_beside(sums))
-    segment = library.searchsorted(edges[1:], here, side="right")
+    # In a batch there are as many lines of places as of edges, both whole: PyTorch warns where it has to copy them.
+    here = library.arange(n, dtype=library.int64, **_beside(sums)) + 0 * edges[0]
+    segment = library.searchsorted(edges, here, side="right") - 1
     exclusive, reverse = call.option("exclusive"), call.option("reverse")
     if reverse:
         return sums[edges[1:][segment]] - sums[here + int(exclusive)]
@@ -89,9 +91,9 @@ def _ragged(call: Call, x: Any, layout: Ragged, library: Any, wide: Any) -> Any:
 
 
 def _edges(offsets: Any, check: bool, n: int, library: Any, sums: Any) -> Any:
-    """Offsets beside x; on a GPU, unchecked ones are kept inside of it."""
+    """Offsets beside x; on a GPU, and in a batch whose numbers nobody sees, unchecked ones are kept inside of it."""
     on_gpu = hasattr(offsets, "__cuda_array_interface__")
-    if check or not on_gpu:
+    if check or not (on_gpu or is_batch(offsets)):
         line = checked_offsets(in_host_memory(offsets) if on_gpu else offsets, n)
         return library.asarray(line, **_beside(sums))
     return library.clip(offsets, 0, n)

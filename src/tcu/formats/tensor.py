@@ -22,6 +22,7 @@ __all__ = [
     "check_on_host",
     "check_tensor",
     "host_view",
+    "is_batch",
     "is_tensor",
     "matrix_view",
     "operand_view",
@@ -141,6 +142,11 @@ def check_data(x: Any, name: str) -> None:
             f"torch.zeros({name}.shape, dtype={name}.dtype), or ask the operators of torch.ops.tcu for the "
             "result's shape and dtype alone"
         )
+
+
+def is_batch(x: Any) -> bool:
+    """Whether it is one of a batch, to a function that torch.vmap maps."""
+    return is_tensor(x) and bool(sys.modules["torch"]._C._functorch.is_batchedtensor(x))
 
 
 def check_on_host(x: Any, name: str) -> None:

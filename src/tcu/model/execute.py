@@ -25,6 +25,7 @@ from tcu.units.lookup import find_instruction
 
 __all__ = [
     "Progress",
+    "check_progress",
     "Source",
     "execute",
     "leading_steps",
@@ -38,6 +39,12 @@ _PIECE = 1 << 20
 """Elements that one thread takes at a time; several times the caches' size gains nothing."""
 
 Progress = Callable[[int], None]
+
+
+def check_progress(progress: Any) -> None:
+    """Raises ParameterError for what cannot be called."""
+    if progress is not None and not callable(progress):
+        raise ParameterError(f"progress={progress!r}: give a function that takes how many numbers are done")
 
 
 class Source(Protocol):

@@ -135,13 +135,15 @@ def scan_axis(layout: Whole | Along, ndim: int) -> int | None:
     return axis_number(number, ndim)
 
 
-def row_axis(layout: Layout, ndim: int) -> int:
-    """The axis that rows run along which are mapped to rows, from 0.  Raises ParameterError."""
+def row_axis(layout: Layout, ndim: int, name: str = "x") -> int:
+    """The axis that rows run along which are mapped to rows, from 0.  Raises ParameterError, with the array's name."""
     number = whole_number(layout.axis) if isinstance(layout, Along) else None
     if number is None:
         raise _no_axis("map", layout.axis if isinstance(layout, Along) else None)
     if not ndim:
-        raise ParameterError("x is one number without an axis: give a line of it, with x.reshape(1)")
+        raise ParameterError(
+            f"{name} is one number without an axis: give a line of it, with {name}.reshape(1)"
+        )
     return axis_number(number, ndim)
 
 

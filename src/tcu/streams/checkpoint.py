@@ -10,11 +10,10 @@ import hashlib
 import json
 import os
 import time
-from pathlib import Path
 from typing import Any
 
 from tcu.errors import DataFileError
-from tcu.unfinished import replacing
+from tcu.unfinished import path_of, replacing
 
 __all__ = ["Checkpoint"]
 
@@ -32,7 +31,7 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str], task: dict[str, Any], seconds: float = 10.0) -> None:
-        self.path = Path(path)
+        self.path = path_of("checkpoint", path)
         self.task = json.loads(json.dumps(task))
         self.seconds = seconds
         self._last = time.monotonic()

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tcu.errors import DataFileError, ParameterError
 from tcu.model import threads
+from tcu.model.execute import check_progress
 from tcu.model.ieee_environment import ieee
 from tcu.streams.checkpoint import Checkpoint
 from tcu.streams.source import Strips
@@ -82,6 +83,7 @@ def run(
     Raises what reading raises, DataFileError, ParameterError for too little
     memory, and tcu.gpu.GpuError.
     """
+    check_progress(progress)
     if memory < MINIMUM:
         raise ParameterError(f"memory of {memory:,} bytes: give {MINIMUM:,} (64M) at least")
     work = _OnCpu(numbers, totals, memory) if gpu is None else _on_gpu(numbers, totals, memory, gpu)

@@ -29,7 +29,7 @@ from tcu.streams.source import Source, Together
 from tcu.streams.totals import IntegerTotal, planned_of
 from tcu.surfaces.served import is_served
 from tcu.surfaces.signatures import REQUIRED, Keyword, Surface, function_over
-from tcu.unfinished import check_place
+from tcu.unfinished import check_place, path_of
 
 __all__ = ["function_of", "run_on_files"]
 
@@ -56,8 +56,9 @@ def run_on_files(
         raise ParameterError(
             f"{operation} of files is computed on the CPU and goes to a file: give out='sums.npy', and leave gpu out"
         )
+    place = path_of("out", out) if scan else Path()
     if scan:
-        check_place(Path(out), [path for x in files for path in _paths_of(x)])
+        check_place(place, [path for x in files for path in _paths_of(x)])
     if not scan and out is not None:
         options["out"] = out  # which it does not have
     if gpu is not None and "unit" in operation.options:
@@ -85,7 +86,7 @@ def run_on_files(
     if scan:
         exclusive, reverse = (operation.option(name, given) for name in ("exclusive", "reverse"))
         return scan_into(
-            operation, Path(out), numbers, element, target, exclusive=exclusive, reverse=reverse, **how
+            operation, place, numbers, element, target, exclusive=exclusive, reverse=reverse, **how
         )
     run(numbers, totals, gpu=gpu, **how)
     if integers:

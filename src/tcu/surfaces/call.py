@@ -12,6 +12,7 @@ from typing import Any
 from tcu.engines import engine_of
 from tcu.formats.array import is_dask
 from tcu.formats.tensor import is_tensor
+from tcu.model.execute import check_progress
 from tcu.ops.layout import Layout
 from tcu.ops.operation import Call, Operation
 
@@ -48,6 +49,7 @@ def run(
         result = _shortcut[0](operation, arrays, layout, options)
         if result is not None:
             return result
+    check_progress(progress)
     kind = _PLAIN
     for x in arrays:
         found = _kinds.get(type(x))

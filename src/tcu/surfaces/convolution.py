@@ -92,7 +92,10 @@ def _run(x: Any, y: Any, mode: Any, axis: Any, *, mirrored: bool) -> Any:
     xp = namespace(x)
     whole = is_whole(x) and is_whole(y)
     place = axis_of(axis, max(x.ndim, y.ndim))
-    x, y = (moved(each, 0 if each.ndim == 1 else axis_of(axis, each.ndim), -1) for each in (x, y))
+    x, y = (
+        moved(each, 0 if each.ndim == 1 else axis_of(axis, each.ndim, name), -1)
+        for name, each in (("x", x), ("y", y))
+    )
     if not (x.shape[-1] and y.shape[-1]):
         raise ShapeError(
             f"x has {x.shape[-1]} numbers along the axis, y {y.shape[-1]}: give at least one of each"

@@ -9,7 +9,7 @@ import numpy as np
 from tcu.engines import load_cuda
 from tcu.engines.host.integers import whole_sum
 from tcu.formats.array import check_in_memory, holds_integers, lives_on_gpu
-from tcu.model.execute import Progress
+from tcu.model.execute import Progress, check_progress
 from tcu.ops.exact import SCALE, Accumulator, Tally, tally_on_host
 
 __all__ = ["ExactSum"]
@@ -38,6 +38,7 @@ class ExactSum(Accumulator):
         An array on a GPU is added up there, and waited for.  Raises
         DtypeError; the sum is unchanged then.
         """
+        check_progress(progress)
         if holds_integers(x) and not lives_on_gpu(x):
             return self.add_tally(*_of_integers(x, progress))
         return self.add_tally(*(_on_gpu(x, progress) if lives_on_gpu(x) else tally_on_host(x, progress)))

@@ -94,9 +94,9 @@ def taken(x: Any, *, real: str = "", pairs: bool = False, wide: bool = False) ->
     return x
 
 
-def axis_of(axis: Any, ndim: int) -> int:
-    """From 0 on.  Raises ParameterError."""
-    return row_axis(Along(axis), ndim)
+def axis_of(axis: Any, ndim: int, name: str = "x") -> int:
+    """From 0 on.  Raises ParameterError, with the array's name."""
+    return row_axis(Along(axis), ndim, name)
 
 
 def length_of(n: Any, there: int, axis: int, name: str = "n") -> int:

@@ -71,10 +71,10 @@ def bincount(index: Any, weights: Any = None, size: int | None = None, *, dtype:
     library = library_of(index, index if weights is None else weights, "weights")
     index = as_array(index, "index")
     check_line(index)
+    check_index(index, index.shape[0])
     if size is None:
         size = int(index.max()) + 1 if index.shape[0] else 0
     size = whole_size(size)
-    check_index(index, index.shape[0])
     places = checked_places(index, size, True, negative=False)
     if weights is None:
         return library.bincount(places, minlength=size)

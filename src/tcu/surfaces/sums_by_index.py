@@ -116,8 +116,8 @@ def library_of(x: Any, index: Any, what: str = "index") -> Any:
 
 def whole_size(size: Any) -> int:
     number = whole_number(size)
-    if number is None or number < 0:
-        raise ParameterError(f"size={size!r}: give the number of slots, 0 or more")
+    if number is None or not 0 <= number < 1 << 63:
+        raise ParameterError(f"size={size!r}: give the number of slots, from 0 to 2^63 - 1")
     return number
 
 

@@ -10,7 +10,7 @@ from torch.autograd import forward_ad
 
 from tcu.formats.tensor import check_no_gradient
 
-__all__ = ["Function", "check_no_tangent", "has_tangent"]
+__all__ = ["Function", "check_no_tangent", "has_tangent", "lines_of_batch"]
 
 
 class Function(torch.autograd.Function):  # type: ignore[misc]
@@ -54,6 +54,15 @@ def _primal(x: Any) -> Any:
         numbers = _primal(functorch.get_unwrapped(x))
         return functorch._add_batch_dim(numbers, functorch.maybe_get_bdim(x), functorch.maybe_get_level(x))
     return forward_ad.unpack_dual(x, level=0).primal
+
+
+def lines_of_batch(x: Any) -> Any:
+    """All lines of a batch of lines, which has no such operator, in two dimensions."""
+    functorch = torch._C._functorch
+    length = x.shape[-1]
+    while functorch.is_batchedtensor(x):
+        x = functorch.get_unwrapped(x).movedim(functorch.maybe_get_bdim(x), 0)
+    return x.reshape(-1, length)
 
 
 def has_tangent(x: Any) -> bool:

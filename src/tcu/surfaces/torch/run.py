@@ -15,9 +15,10 @@ import torch
 from tcu.engines import host, library_integers
 from tcu.errors import ParameterError
 from tcu.formats.format import named_format
-from tcu.formats.tensor import is_tensor, plain_view, tensor_of
+from tcu.formats.tensor import is_batch, is_tensor, plain_view, tensor_of
 from tcu.ops.info import scan_info
 from tcu.ops.layout import Ragged, check_line, scan_axis
+from tcu.ops.offsets import checked_offsets
 from tcu.ops.operation import OPERATIONS, Call, Operation
 from tcu.ops.options import OPTIONS, defaults
 from tcu.ops.request import ScanRequest
@@ -35,6 +36,7 @@ from tcu.surfaces.torch.cross_entropy import cross_entropy
 from tcu.surfaces.torch.derivative import DERIVATIVES
 from tcu.surfaces.torch.derivatives import derivative_of
 from tcu.surfaces.torch.forms import Form, form_of, forms_of
+from tcu.surfaces.torch.function import lines_of_batch
 from tcu.surfaces.torch.index_sums import sum_by_index
 from tcu.surfaces.torch.launch_cache import known, shortcut
 from tcu.surfaces.torch.mma import mma_in_batch
@@ -119,6 +121,10 @@ def _info_of_watched(call: Call) -> Any:
 
 def _of_integers(call: Call) -> Any:
     x, out, layout = call.arrays[0], call.out, call.layout
+    if isinstance(layout, Ragged) and layout.check and is_batch(layout.offsets):
+        for line in lines_of_batch(layout.offsets):
+            checked_offsets(line.cpu(), x.shape[0])
+        call = call._replace(layout=layout._replace(check=False))
     if in_graph() or x.device.type != "cpu" or not holds_numbers((x,)):
         return library_integers.execute(call, torch, torch.int64)
     if isinstance(layout, Ragged) and is_tensor(layout.offsets):
