@@ -49,6 +49,15 @@ def test_import_adds_less_than_300_ms_to_numpy(tmp_path: Path) -> None:
     assert min(float(fresh(code, **kept)) for _ in range(3)) < 0.3
 
 
+def test_formats_of_ml_dtypes_load_it_when_they_are_met() -> None:
+    """Importing version 0.7.0 takes longer than all else together."""
+    code = (
+        "import sys, numpy as np, tcu, tcu.machine; x = np.ones(9, np.float32); tcu.sum(x); tcu.fsum(x, dtype='float16'); tcu.fft.fft(x); "
+        "print('ml_dtypes' in sys.modules); print(tcu.sum(x, dtype='bfloat16').dtype, tcu.machine.ShapeArray(3, 'float8_e5m2').dtype, 'ml_dtypes' in sys.modules)"
+    )
+    assert fresh(code).split() == ["False", "bfloat16", "float8_e5m2", "True"]
+
+
 def test_import_loads_no_compiler_and_no_command_line() -> None:
     loaded = json.loads(fresh("import json, sys, tcu; print(json.dumps(sorted(sys.modules)))"))
     heavy = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -163,7 +162,7 @@ def _convertible(dtype: np.dtype[Any], target: Format) -> np.dtype[Any]:
     if target.name == "bfloat16" and (bits or (dtype.kind == "u" and dtype.itemsize == 2)):
         # NumPy stores the bits of an ml_dtypes.bfloat16 array as raw two-byte items.
         return target.dtype
-    if dtype.kind in "fiub" or dtype == ml_dtypes.bfloat16:
+    if dtype.kind in "fiub" or dtype.name == "bfloat16":
         return dtype
     raise DtypeError(
         f"numbers of dtype {dtype} cannot be rounded to {target.name}: save real numbers, "

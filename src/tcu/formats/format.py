@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import Any, Literal
 
-import ml_dtypes
 import numpy as np
 
 from tcu.errors import DtypeError, unknown_name
 
-__all__ = ["FORMATS", "Format", "format_of", "get_format", "named_format"]
+__all__ = ["FORMATS", "Format", "dtype_of", "format_of", "get_format", "named_format"]
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Format:
     """Width of the exponent field; 0 for integers."""
     fraction_bits: int
     """Stored bits of the significand; for integers the bits besides the sign."""
-    dtype: np.dtype[Any]
-    """The NumPy dtype that arrays of this format have (TF32 lives in float32 words)."""
+    type_name: str
+    """Of NumPy's scalar type, or of that of ml_dtypes (TF32 lives in float32 words)."""
     source: str
     specials: Literal["IEEE", "last", "negative zero", "none"] = "IEEE"
     """inf and NaN in the exponent field of all ones; NaN in the last code alone ("fn"), or in that of -0 ("fnuz"); neither."""
@@ -45,6 +45,12 @@ class Format:
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """That arrays of this format have.  The first one of ml_dtypes loads it: 0.1 s, and 0.7 s of ml_dtypes 0.7.0."""
+        kind: type = getattr(np, self.type_name, None) or getattr(import_module("ml_dtypes"), self.type_name)
+        return np.dtype(kind)
 
     @property
     def is_float(self) -> bool:
@@ -143,12 +149,12 @@ class Format:
     @cached_property
     def code_dtype(self) -> np.dtype[Any]:
         """Unsigned integers of the storage width (32 bits for TF32)."""
-        return np.dtype(f"u{self.dtype.itemsize}")
+        return np.dtype(f"u{-(-(self.bits + self.storage_shift) // 8)}")
 
 
-def _float(name: str, exponent: int, fraction: int, dtype: Any, source: str, **rest: Any) -> Format:
+def _float(name: str, exponent: int, fraction: int, type_name: str, source: str, **rest: Any) -> Format:
     bits = rest.get("signed", True) + exponent + fraction
-    return Format(name, "float", bits, exponent, fraction, np.dtype(dtype), source, **rest)
+    return Format(name, "float", bits, exponent, fraction, type_name, source, **rest)
 
 
 _IEEE = "IEEE 754-2019, table 3.5"
@@ -159,40 +165,38 @@ _FNUZ = "B. Noune et al., 8-bit numerical formats for deep neural networks, 2022
 FORMATS: dict[str, Format] = {
     row.name: row
     for row in (
-        _float("binary16", 5, 10, np.float16, _IEEE),
-        _float("bfloat16", 8, 7, ml_dtypes.bfloat16, "Intel, BFLOAT16 hardware numerics definition, 2018"),
+        _float("binary16", 5, 10, "float16", _IEEE),
+        _float("bfloat16", 8, 7, "bfloat16", "Intel, BFLOAT16 hardware numerics definition, 2018"),
         _float(
             "tf32",
             8,
             10,
-            np.float32,
+            "float32",
             "NVIDIA A100 architecture white paper, 2020; paper 003, table 3",
             storage_shift=13,
         ),
-        _float("e4m3", 4, 3, ml_dtypes.float8_e4m3fn, _OCP8, specials="last"),
-        _float("e5m2", 5, 2, ml_dtypes.float8_e5m2, _OCP8),
-        _float("e4m3fnuz", 4, 3, ml_dtypes.float8_e4m3fnuz, _FNUZ, specials="negative zero", more_bias=1),
-        _float("e5m2fnuz", 5, 2, ml_dtypes.float8_e5m2fnuz, _FNUZ, specials="negative zero", more_bias=1),
-        _float("e3m2", 3, 2, ml_dtypes.float6_e3m2fn, _OCP_MX, specials="none"),
-        _float("e2m3", 2, 3, ml_dtypes.float6_e2m3fn, _OCP_MX, specials="none"),
-        _float("e2m1", 2, 1, ml_dtypes.float4_e2m1fn, _OCP_MX, specials="none"),
-        _float(
-            "ue8m0", 8, 0, ml_dtypes.float8_e8m0fnu, _OCP_MX, specials="last", signed=False, has_zero=False
-        ),
+        _float("e4m3", 4, 3, "float8_e4m3fn", _OCP8, specials="last"),
+        _float("e5m2", 5, 2, "float8_e5m2", _OCP8),
+        _float("e4m3fnuz", 4, 3, "float8_e4m3fnuz", _FNUZ, specials="negative zero", more_bias=1),
+        _float("e5m2fnuz", 5, 2, "float8_e5m2fnuz", _FNUZ, specials="negative zero", more_bias=1),
+        _float("e3m2", 3, 2, "float6_e3m2fn", _OCP_MX, specials="none"),
+        _float("e2m3", 2, 3, "float6_e2m3fn", _OCP_MX, specials="none"),
+        _float("e2m1", 2, 1, "float4_e2m1fn", _OCP_MX, specials="none"),
+        _float("ue8m0", 8, 0, "float8_e8m0fnu", _OCP_MX, specials="last", signed=False, has_zero=False),
         _float(
             "ue4m3",
             4,
             3,
-            ml_dtypes.float8_e4m3fn,
+            "float8_e4m3fn",
             "PTX ISA, ue4m3: E4M3 whose sign is not read",
             specials="last",
             signed=False,
         ),
-        _float("binary32", 8, 23, np.float32, _IEEE),
-        _float("binary64", 11, 52, np.float64, _IEEE),
-        Format("u8", "integer", 8, 0, 8, np.dtype(np.uint8), "two's complement", "none", False),
-        Format("s8", "integer", 8, 0, 7, np.dtype(np.int8), "two's complement", "none"),
-        Format("s32", "integer", 32, 0, 31, np.dtype(np.int32), "two's complement", "none"),
+        _float("binary32", 8, 23, "float32", _IEEE),
+        _float("binary64", 11, 52, "float64", _IEEE),
+        Format("u8", "integer", 8, 0, 8, "uint8", "two's complement", "none", False),
+        Format("s8", "integer", 8, 0, 7, "int8", "two's complement", "none"),
+        Format("s32", "integer", 32, 0, 31, "int32", "two's complement", "none"),
     )
 }
 
@@ -233,7 +237,17 @@ def named_format(given: Any) -> Format:
 
 _READ_BY_UNITS = ("tf32", "ue4m3")
 """Formats as which a unit reads arrays of another's dtype."""
-_BY_DTYPE = {row.dtype: row for name, row in FORMATS.items() if name not in _READ_BY_UNITS}
+_BY_TYPE = {row.type_name: row for name, row in FORMATS.items() if name not in _READ_BY_UNITS}
+
+
+_by_dtype: dict[np.dtype[Any], Format] = {}
+"""Those that were met: to ask for a dtype's name takes longer."""
+
+
+def dtype_of(given: Any) -> np.dtype[Any]:
+    """As numpy.dtype, which does not know the names of ml_dtypes before somebody has loaded it."""
+    known = _BY_TYPE.get(given) if isinstance(given, str) else None
+    return known.dtype if known else np.dtype(given)
 
 
 def format_of(dtype: Any) -> Format:
@@ -242,9 +256,16 @@ def format_of(dtype: Any) -> Format:
     Raises :class:`tcu.errors.DtypeError` for a dtype that no format has.
     """
     try:
-        return _BY_DTYPE[np.dtype(dtype).newbyteorder("=")]
+        found = dtype_of(dtype).newbyteorder("=")
+        row = _by_dtype.get(found)
+        if row is None:
+            row = _BY_TYPE[found.name]
+            if row.dtype != found:
+                raise KeyError(found)
+            _by_dtype[found] = row
+        return row
     except (KeyError, TypeError, ValueError, SyntaxError):
-        names = ", ".join(str(known) for known in _BY_DTYPE)
+        names = ", ".join(_BY_TYPE)
         raise DtypeError(
             f"no tensor-core format has dtype {dtype}: {_instead(dtype)}; dtypes with a format: {names}"
         ) from None

@@ -31,8 +31,8 @@ __all__ = [
 ]
 
 _SUMMABLE = ("float16", "bfloat16", "float32", "float64")
-_BFLOAT16 = get_format("bfloat16").dtype
-"""A dtype that PyTorch and NumPy pass to each other as 16-bit integers only."""
+_BFLOAT16 = get_format("bfloat16")
+"""A format whose numbers PyTorch and NumPy pass to each other as 16-bit integers only."""
 
 
 _met: list[type] = []
@@ -68,7 +68,7 @@ def plain_view(x: Any, name: str) -> npt.NDArray[Any]:
     plain = (x.detach() if x.requires_grad else x).resolve_neg()
     check_memory(plain, name)
     if plain.dtype is torch.bfloat16:
-        return np.asarray(plain.view(torch.int16).numpy().view(_BFLOAT16))
+        return np.asarray(plain.view(torch.int16).numpy().view(_BFLOAT16.dtype))
     return np.asarray(plain.numpy())
 
 
@@ -100,7 +100,7 @@ def tensor_of(number: Any) -> Any:
     """A NumPy scalar or array as a tensor, which shares the array's memory."""
     torch = sys.modules["torch"]
     array = np.asarray(number)
-    if array.dtype == _BFLOAT16:
+    if array.dtype.kind == "V" and array.dtype == _BFLOAT16.dtype:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
 

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from tcu.errors import DtypeError, ShapeError
+from tcu.formats.format import dtype_of
 from tcu.machine.ledger import told
 from tcu.units.shapes import product_shape
 
@@ -59,7 +60,7 @@ class ShapeArray(NDArrayOperatorsMixin):
     def __init__(self, shape: int | Shape, dtype: npt.DTypeLike = np.float64) -> None:
         self.shape: Shape = _lengths(shape)
         try:
-            self.dtype: np.dtype[Any] = np.dtype(dtype)
+            self.dtype: np.dtype[Any] = dtype_of(dtype)
         except TypeError:
             raise DtypeError(f"dtype={dtype!r}: give one of NumPy's, such as float64") from None
 

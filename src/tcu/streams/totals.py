@@ -77,7 +77,7 @@ class ExactTotal:
         try:
             return self.sum.value(dtype)
         except InvalidOperationError:
-            return round_sum(math.nan, format_of(np.dtype(dtype or np.float64)))
+            return round_sum(math.nan, format_of(dtype or np.float64))
 
     def state(self) -> str:
         return base64.b64encode(self.sum.to_bytes()).decode()

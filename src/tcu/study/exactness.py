@@ -7,18 +7,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 import tcu
+from tcu.formats.format import dtype_of
 from tcu.study.data import SEED, draw
 from tcu.study.study import Point, Rows, Shown, Study, Table, Verdict
 
 __all__ = ["EXACTNESS"]
 
-_DTYPES: dict[str, Any] = {
-    "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "float64": np.float64,
-}  # fmt: skip
+_DTYPES = ("float16", "bfloat16", "float32", "float64")
 _WHO: dict[str, Callable[[Any, list[float]], Any]] = {
     "numpy.sum": lambda x, numbers: x.sum(),
     "tcu.sum": lambda x, numbers: tcu.sum(x),
@@ -36,7 +34,7 @@ def _points(quick: bool) -> list[Point]:
 
 def _measure(point: Point) -> Rows:
     """Taking turns, so that a drift of the clock hits all alike; the median."""
-    x = draw("normal", point["n"], dtype=_DTYPES[point["dtype"]])
+    x = draw("normal", point["n"], dtype=dtype_of(point["dtype"]))
     numbers = [float(value) for value in x[:_LIST]]
     seconds: dict[str, list[float]] = {name: [] for name in _WHO}
     for turn in range(point["rounds"] + 1):

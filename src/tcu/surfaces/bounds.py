@@ -90,7 +90,7 @@ def bound_of(plan: Plan, unit: Unit, mass: Accumulator, top: float, dtype: npt.D
     rounded = float(mass.value())
     total = math.nextafter(rounded, math.inf) if rounded else 0.0
     # |exact sum| is at most the mass.
-    return plan_error_bound(plan, unit, total, top, format_of(np.dtype(dtype)), total)
+    return plan_error_bound(plan, unit, total, top, format_of(dtype), total)
 
 
 @ieee

@@ -17,7 +17,7 @@ import numpy as np
 
 from tcu.errors import DtypeError, InvalidOperationError, ParameterError, ShapeError, SumTooLargeError
 from tcu.formats.array import whole_number
-from tcu.formats.format import format_of
+from tcu.formats.format import dtype_of, format_of
 from tcu.formats.tensor import is_tensor
 from tcu.model.elements import summable
 from tcu.ops.layout import axis_number
@@ -177,7 +177,7 @@ def rounded_to(x: Any, dtype: Any) -> Any:
     """The result's dtype: that of the sum of x alone."""
     if dtype is not None or is_integer(x):
         return dtype
-    return result_format(summable(np.dtype(dtype_name(x)), "x", "sum"), None).dtype.name
+    return result_format(summable(dtype_of(dtype_name(x)), "x", "sum"), None).dtype.name
 
 
 def check_weights(x: Any, weights: Any, axis: int, wide: bool = False) -> None:

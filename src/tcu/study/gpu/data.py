@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import ml_dtypes
 import numpy as np
 import torch
 
 import tcu
+from tcu.formats.format import dtype_of
 
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 DISTRIBUTIONS = ("normal", "uniform")
@@ -34,17 +33,13 @@ class DisagreementError(Exception):
     """Two exact sums differ, so nothing can be checked."""
 
 
-def numpy_dtype(dtype: str) -> np.dtype[Any]:
-    return np.dtype(ml_dtypes.bfloat16) if dtype == "bfloat16" else np.dtype(dtype)
-
-
 def torch_dtype(dtype: str) -> torch.dtype:
     found: torch.dtype = getattr(torch, dtype)
     return found
 
 
 def itemsize(dtype: str) -> int:
-    return numpy_dtype(dtype).itemsize
+    return dtype_of(dtype).itemsize
 
 
 def to_host(x: torch.Tensor) -> np.ndarray:
@@ -53,7 +48,7 @@ def to_host(x: torch.Tensor) -> np.ndarray:
     if dtype == "bfloat16":
         x = x.view(torch.int16)
     found: np.ndarray = x.cpu().numpy()
-    return found.view(ml_dtypes.bfloat16) if dtype == "bfloat16" else found
+    return found.view(dtype_of(dtype))
 
 
 def random_array(distribution: str, n: int, dtype: str, device: str, trial: int = 0) -> torch.Tensor:
