@@ -32,6 +32,8 @@ from tcu.gpu import (
     exact_columns,
     exact_rows,
     exponentials,
+    fft,
+    fft_pass,
     index_sums,
     limbs,
     merge,
@@ -61,6 +63,7 @@ from tcu.gpu.structs import Struct
 from tcu.gpu.tuning import exact_config
 from tcu.ops import LAYER_NORM, LOG_SOFTMAX, LOGSUMEXP, NORMALIZE, RMS_NORM, SOFTMAX, Operation
 from tcu.plan import SCAN_VARIANTS, Plan, make_dot_plan, make_mma_scan_plan, make_plan
+from tcu.plan.fft import fft_plan
 from tcu.plan.losses import Weights
 from tcu.plan.scan import make_scan_plan
 from tcu.units import get_unit
@@ -625,6 +628,62 @@ def test_what_scans_of_segments_ask_for_compiles(
     has_room = capability >= (9, 0) and (shared > 99 or element == target)
     expected = ["segment_tiles", "segment_chunks"] if has_room else ["segment_scan"]
     assert [choice.source for choice in recipe.kernels] == expected
+
+
+@pytest.mark.slow(2)
+@pytest.mark.some(4)
+@pytest.mark.parametrize(
+    "capability", [(7, 5), (8, 0), (9, 0), (12, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}"
+)
+@pytest.mark.parametrize(
+    ("storage", "n", "sources"),
+    [
+        ("binary16", 1 << 8, ["fft_pass"]),
+        ("binary16", 1 << 14, ["fft_pass"]),
+        ("binary16", 1 << 16, ["fft_passes"]),
+        ("binary16", 1 << 26, ["fft_pass", "fft_passes"]),
+        ("binary32", 1000, ["fft_pass"]),
+        ("binary32", 1 << 18, ["fft_passes"]),
+        ("binary32", 1 << 24, ["fft_pass", "fft_passes"]),
+        ("binary64", 1 << 16, ["fft_passes"]),
+    ],
+)
+def test_what_transforms_ask_for_compiles(
+    storage: Any, n: int, sources: list[str], capability: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvrtc_or_skip()
+    for module in (fft, fft_pass):
+        monkeypatch.setattr(module, "DeviceTable", lambda values, gpu: SimpleNamespace(address=0))
+    caches = fft_pass._twiddles, fft_pass._coarse
+    gpu: Any = HashableGpu(capability)
+    lines = fft.FftLines(storage, "PAIRS", ((1 << 26) // n,), (n,), 1, n)
+    try:
+        recipe, _ = fft.transform_recipe(fft_plan(n, storage), lines, lines, 1.0, False, None, gpu)
+    finally:
+        for each in caches:  # of tables that are none
+            each.cache_clear()
+    made = [choice.source for choice in recipe.kernels]
+    assert made == sources or (capability < (8, 0) and made == ["fft_pass"] * len(made))
+    assert (recipe.space is None) == ("fft_passes" not in made)
+    for choice in recipe.kernels:
+        asked_for(choice, capability)
+        assert choice.shared <= gpu.shared_memory
+
+
+class HashableGpu(SimpleNamespace):
+    """With as much as an H200 has."""
+
+    def __init__(self, capability: tuple[int, int]) -> None:
+        super().__init__(
+            compute_capability=capability,
+            multiprocessors=132,
+            shared_memory=227 << 10,
+            l2=50 << 20,
+            name="it",
+        )
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(self.compute_capability)
 
 
 def asked_for(choice: KernelChoice, capability: tuple[int, int]) -> str:

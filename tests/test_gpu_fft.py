@@ -1,11 +1,12 @@
 """Contract of Fourier transforms on a GPU: the bits of the CPU, for every length, axis, stride and format.
 
 Lengths of one pass, two and three, of every factor and with long primes; forward, inverse, of real numbers and to them; alone
-and in batches, along any axis, of arrays with gaps, cut and padded; recorded in a graph; of PyTorch, CuPy and JAX.
+and in batches, along any axis, of arrays with gaps, cut and padded; recorded in a graph; with two passes in one launch; of PyTorch, CuPy and JAX.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import bits
@@ -16,6 +17,8 @@ from gpu_support import gpu_or_skip, library_or_skip
 
 import tcu
 from tcu import fft
+from tcu.gpu import fft as recipes
+from tcu.gpu import fft_passes
 
 pytestmark = [
     pytest.mark.gpu,
@@ -154,6 +157,56 @@ def test_what_is_not_finite_stays_in_its_transform(torch: Any) -> None:
             x[1, 5], x[2, 7] = complex(np.inf, 0), complex(0, np.nan)
             check(torch, x, "fft")
             assert torch.view_as_real(fft.fft(x)[3]).isfinite().all()
+
+
+@pytest.fixture
+def in_one_launch(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The last two passes, however few numbers there are; and whether they were."""
+    engine = import_module("tcu.engines.cuda.fft")
+    monkeypatch.setattr(fft_passes, "_LEAST_TURNS", 0)
+    made: list[str] = []
+    kernel = fft_passes.passes_kernel
+    monkeypatch.setattr(recipes, "passes_kernel", lambda *given: made.append("both") or kernel(*given))
+    engine._launch.cache_clear()
+    yield made
+    engine._launch.cache_clear()
+
+
+@pytest.mark.parametrize("lead", [0.02, 1.0])
+@pytest.mark.parametrize(
+    ("dtype", "n", "rows"),
+    [
+        ("complex64", 1 << 16, 40), ("complex64", 1 << 17, 12), ("complex64", 3 << 16, 5), ("complex64", 1 << 20, 6), ("complex64", 9 << 19, 2),
+        ("complex64", 1 << 24, 1), ("complex32", 1 << 16, 40), ("complex32", 1 << 24, 2), ("complex128", 1 << 16, 9), ("complex128", 1 << 20, 3),
+    ],
+)  # fmt: skip
+def test_two_passes_in_one_launch(
+    torch: Any,
+    dtype: str,
+    n: int,
+    rows: int,
+    lead: float,
+    in_one_launch: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Alone, again and again, in a graph that is replayed, and on streams beside each other."""
+    monkeypatch.setattr(fft_passes, "_LEAD", lead)
+    x = drawn(torch, (rows, n), dtype, n, wild=True)
+    wanted = fft.fft(x.cpu()).cuda()
+    found = [fft.fft(x) for _ in range(3)]
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        found.append(fft.fft(x))
+    for stream in [torch.cuda.Stream() for _ in range(3)] * 2:
+        with torch.cuda.stream(stream):
+            found.append(fft.fft(x))
+    for _ in range(3):
+        graph.replay()
+    torch.cuda.synchronize()
+    for each in found:
+        same(each, wanted)
+    assert in_one_launch
 
 
 def test_a_graph_that_is_replayed(torch: Any) -> None:

@@ -75,6 +75,7 @@ def sharing_of(first: FftStep, second: FftStep, plan: FftPlan, gpu: Gpu) -> Shar
     own = max(step.each.length * tile.columns // threads for tile, step in zip(tiles, steps, strict=True))
     if gpu.compute_capability < _FORGETS or own > _MOST_OWN or second.columns % tiles[1].width:
         return None
+    assert all(tile.cluster == 1 for tile in tiles), "blocks of a cluster have no tiles of their own"
     resident = min(tile.resident for tile in tiles)
     # In binary16, where a pass that has more blocks on a multiprocessor would have fewer: 2^18 took 306 us in place of 288 (H200).
     if first.of_lanes and any(tile.resident > resident for tile in tiles):

@@ -55,7 +55,7 @@ binary32, whose errors are a quarter; longer ones would be divided by so much th
 _LANES_AT_ONCE, _LANES_WIDEST = 1 << 15, 1 << 12
 """Of these: numbers that a multiprocessor holds, and the longest pass, of eight columns at least."""
 _BEHIND = 1 << 8
-"""Of binary16, of the last two of three passes, where lengths allow it: a GPU has both in one launch.  2^26 as 1024·256·256 took 445 us, as
+"""Of binary16, of the last two of three passes of a power of two, where the first one may be so long: a GPU has both in one launch.  2^26 as 1024·256·256 took 445 us, as
 512·512·256 501 (H200); of binary32 830 and 794."""
 _FIRST = {"binary16": 1 << 10, "binary32": 1 << 11, "binary64": 1 << 11}
 """The longest first one of two passes.  It reads and writes pieces of as many columns as a block takes, where the last one reads whole
@@ -205,7 +205,7 @@ def _in_binary16(n: int) -> FftPlan:
     lengths: tuple[int, ...]
     if halved:
         lengths = (n // 2,)
-    elif not over and _BEHIND <= rest <= _FIRST["binary16"]:
+    elif not over and _BEHIND <= rest <= _FIRST["binary16"] and rest & rest - 1 == 0:
         lengths = rest, _BEHIND, _BEHIND
     else:
         lengths = _several(n, _FIRST["binary16"], _LANES_WIDEST)

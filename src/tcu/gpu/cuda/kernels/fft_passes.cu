@@ -3,7 +3,7 @@
 //
 // Tiles are in groups: what the second pass makes of a group's numbers depends on what the first pass makes of them.  A block takes
 // tiles of the first pass, and then tiles of the second of a group some groups before, after all blocks have done their part of that one:
-// these have lower numbers, so they are running or done, and do it without waiting.  What the second pass has read nobody reads again: its
+// these have lower numbers, in whose order blocks start, and do it without waiting.  What the second pass has read nobody reads again: its
 // lines leave the cache without being written to memory.
 //
 // What failed (2^24 numbers of binary32, two of three passes, 460 us; H200).  Blocks that are of one pass each, by turns: 500, as all
@@ -39,9 +39,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     __shared__ bool is_ready;
     const u32 group = blockIdx.x / GROUP_BLOCKS, before = group - static_cast<u32>(p.lead);
     const bool has_first = group < p.groups, has_second = group >= p.lead;
-    // Whoever looks does so while numbers are on their way, and at the end again if it was too early.
+    // Looks while numbers are on their way, and at the end again if it was too early.
+    bool has_seen = false;
     const auto look = [&] {
-        if (threadIdx.x == 0) is_ready = has_second && grid::arrivals(p.arrived + before) >= GROUP_BLOCKS;
+        if (threadIdx.x == 0 && has_second && !has_seen) has_seen = grid::have_arrived<GROUP_BLOCKS>(p.arrived + before);
     };
     const auto arrive = [&] {
         if (has_first && threadIdx.x == 0) grid::arrive(p.arrived + group);
@@ -53,7 +54,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
             fourier::first_pass::run(p.first, blockIdx.x * FIRST_TILES + i, memory, look);
         }
     }
-    if (!has_first || (threadIdx.x == 0 && !is_ready)) look();
+    look();
+    if (threadIdx.x == 0) is_ready = has_seen;
     __syncthreads();
     const bool was_ready = is_ready;
     if (!was_ready) arrive();

@@ -26,17 +26,13 @@ struct FftTile {
         const u32 tile = number / CLUSTER;
         if constexpr (FLAT) {
             column = tile * WIDTH;
-        } else if constexpr (BLOCKS_INNER) {
-            const u32 rest = tile / BLOCKS;
-            block = tile % BLOCKS;
-            column = rest % TILES * WIDTH;
-            batch = rest / TILES;
         } else {
             const u32 tiles = TILES ? TILES : (static_cast<u32>(p.columns) + WIDTH - 1) / WIDTH;
-            const u32 blocks = BLOCKS ? BLOCKS : static_cast<u32>(p.blocks), rest = tile / tiles;
-            column = tile % tiles * WIDTH;
-            block = rest % blocks;
-            batch = rest / blocks;
+            const u32 blocks = BLOCKS ? BLOCKS : static_cast<u32>(p.blocks);
+            const u32 inner = BLOCKS_INNER ? blocks : tiles, outer = BLOCKS_INNER ? tiles : blocks, rest = tile / inner;
+            column = (BLOCKS_INNER ? rest % outer : tile % inner) * WIDTH;
+            block = BLOCKS_INNER ? tile % inner : rest % outer;
+            batch = rest / outer;
         }
     }
 

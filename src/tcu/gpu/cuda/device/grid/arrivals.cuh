@@ -11,18 +11,22 @@ __device__ inline void arrive(u32* arrived) {
     asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(arrived), "r"(1u) : "memory");
 }
 
-// How many have arrived; what they did is seen behind the next barrier.
-__device__ inline u32 arrivals(const u32* arrived) {
+// Called by one thread: whether COUNT have arrived.  If so, the block sees behind its next barrier what they did.  Whoever asks again and
+// again leaves what others have in the first cache, which an acquire empties.
+template <u32 COUNT>
+__device__ inline bool have_arrived(const u32* arrived) {
     u32 found;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(found) : "l"(arrived) : "memory");
+    if (found < COUNT) return false;
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(found) : "l"(arrived) : "memory");
-    return found;
+    return true;
 }
 
 // Called by all threads of a block.
 template <u32 COUNT>
 __device__ inline void wait_for_arrivals(const u32* arrived) {
     if (threadIdx.x == 0)
-        while (arrivals(arrived) < COUNT) {}
+        while (!have_arrived<COUNT>(arrived)) {}
     __syncthreads();
 }
 
