@@ -7,6 +7,7 @@ and raises where the mode is strict.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -473,6 +474,45 @@ def _gradient(function: Callable[[Any], Any], x: Any) -> Any:
     x = x.clone().requires_grad_()
     found = function(x)
     return torch.autograd.grad(found, x, torch.ones_like(found))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_squares_and_largest_magnitudes_are_exact(dtype: torch.dtype) -> None:
+    """Of every place of a vector: as many products, or numbers chosen; other powers and norms are none."""
+    for n in (1, 7, 64, 1003):
+        x = torch.randn(n, dtype=torch.float64).to(dtype).requires_grad_()
+        with tcu.torch.reproducible(strict=True):
+            assert torch.equal(x.pow(2), x * x)
+            assert torch.equal(x.square(), x * x)
+            assert torch.equal(x**1, x)
+            assert torch.equal(x**0, torch.ones_like(x))
+            assert torch.equal(x.detach().clone().pow_(2), x * x)
+            assert torch.linalg.vector_norm(x, math.inf) == x.abs().max()
+            assert torch.linalg.vector_norm(x, -math.inf) == x.abs().min()
+            (slope,) = torch.autograd.grad(x.pow(2).sum(), x)
+            assert torch.equal(slope, x + x)
+    for call in (
+        lambda: x**4,
+        lambda: x.pow(x),
+        lambda: 2**x,
+        lambda: torch.linalg.vector_norm(x, 3),
+        lambda: (x.float() + 0j) ** 2,
+    ):
+        with (
+            tcu.torch.reproducible(strict=True),
+            pytest.raises(ParameterError, match="not among the operators"),
+        ):
+            call()
+
+
+def test_what_pytorch_refuses_it_says_itself() -> None:
+    x = torch.randn(4, 5)
+    with tcu.torch.reproducible(strict=True), pytest.raises(RuntimeError, match="same dtype"):
+        x.double() @ x.T
+    before = x.clone()
+    with tcu.torch.reproducible(strict=True), pytest.raises(ParameterError, match="not among the operators"):
+        x.tan_()
+    assert torch.equal(x, before)
 
 
 @pytest.mark.filterwarnings(

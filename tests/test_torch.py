@@ -723,6 +723,17 @@ def test_a_batch_of_vmap_is_one_more_of_an_mma() -> None:
         torch.vmap(lambda x: call(x, b[0].numpy()))(a)
 
 
+def test_a_row_of_a_batch_is_no_matrix_of_an_mma() -> None:
+    a, b = torch.ones(3, 16, dtype=torch.float16), torch.ones(16, 8, dtype=torch.float16)
+    for call in (lambda: tcu.mma(a[0], b), lambda: torch.vmap(lambda a: tcu.mma(a, b))(a)):
+        with pytest.raises(
+            ShapeError, match=r"a has shape \(16,\): give at least two dimensions, a\[None, :\] for a row"
+        ):
+            call()
+    with pytest.raises(ShapeError, match=r"^a \(1, 16\), b \(8, 8\): a needs as many columns as b has rows"):
+        torch.vmap(lambda a: tcu.mma(a[None], b[:8]))(a)
+
+
 def test_an_mma_has_no_derivative_of_any_kind() -> None:
     a, b = torch.ones(2, 16, 16, dtype=torch.float16), torch.ones(16, 8, dtype=torch.float16)
     for derivative in (

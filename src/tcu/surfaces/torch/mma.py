@@ -11,6 +11,7 @@ from tcu.errors import ParameterError
 from tcu.formats.tensor import check_no_gradient, is_tensor
 from tcu.surfaces.torch.function import check_no_tangent
 from tcu.surfaces.torch.watch import is_wrapped
+from tcu.units.shapes import product_shape
 
 __all__ = ["mma_in_batch"]
 
@@ -50,6 +51,9 @@ class _InBatch(torch.autograd.Function):  # type: ignore[misc]
         """The batch comes before all other dimensions of batches, which broadcast: as many of them as an array has."""
         places = list(where[1:])
         given = list(arrays)
+        # As whoever is mapped sees them: of a row in a batch a matrix would become.
+        a, b, c = (_one(x, place) for x, place in zip(given[:3], places[:3], strict=True))
+        product_shape(a, b, c)
         for pair in ((0, 3), (1, 4)):  # a scale has the batches of its array
             if given[pair[1]] is not None and any(places[i] is not None for i in pair):
                 for i in pair:
@@ -64,3 +68,10 @@ class _InBatch(torch.autograd.Function):  # type: ignore[misc]
             for x, place, own in zip(given, places, dims, strict=True)
         ]
         return _InBatch.forward(call, *moved), 0
+
+
+def _one(x: Any, place: int | None) -> Any:
+    """The shape of one of a batch; None of nothing."""
+    if x is None:
+        return None
+    return tuple(x.shape) if place is None else tuple(x.movedim(place, 0).shape[1:])

@@ -308,15 +308,22 @@ def _fft_c2r(owner: Any, self: Any, dim: Any, normalization: int, last_dim_size:
 
 
 def _pow(owner: Any, self: Any, exponent: Any) -> Any:
-    """Squares and cubes, which multiplications make; x itself in the gradient of squares."""
+    """Squares and cubes, which multiplications make; x itself in the gradient of squares, and 1 in that of x."""
     if (
         not isinstance(self, torch.Tensor)
         or not isinstance(exponent, int | float)
-        or exponent not in (1, 2, 3)
+        or exponent not in (0, 1, 2, 3)
         or (exponent > 1 and self.is_complex())
     ):
         return NotImplemented
+    if not exponent:
+        return torch.ones_like(self)
     return (self.clone(), self * self, self * self * self)[int(exponent) - 1]
+
+
+def _pow_(owner: Any, self: Any, exponent: Any) -> Any:
+    found = _pow(owner, self, exponent)
+    return found if found is NotImplemented else self.copy_(found)
 
 
 def _div(owner: Any, self: Any, other: Any, rounding_mode: Any = None) -> Any:
@@ -363,7 +370,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "_softmax": _softmax, "_log_softmax": _log_softmax, "_safe_softmax": _safe_softmax,
     "_softmax_backward_data": _softmax_backward, "_log_softmax_backward_data": _log_softmax_backward,
     "nll_loss_forward": _nll_loss, "native_layer_norm": _layer_norm, "native_layer_norm_backward": _layer_norm_backward,
-    "mm": _mm, "bmm": _mm, "addmm": _addmm, "baddbmm": _baddbmm, "mv": _mv, "dot": _dot, "pow": _pow, "sqrt": _sqrt, "sqrt_": _sqrt_,
+    "mm": _mm, "bmm": _mm, "addmm": _addmm, "baddbmm": _baddbmm, "mv": _mv, "dot": _dot, "pow": _pow, "pow_": _pow_, "sqrt": _sqrt, "sqrt_": _sqrt_,
     "rsqrt": _rsqrt,
     "div": _div, "div_": _div_, "_fft_c2c": _fft_c2c, "_fft_r2c": _fft_r2c, "_fft_c2r": _fft_c2r,
     **BY_INDEX,
