@@ -102,6 +102,15 @@ def check(host: HostGpu, call: FftCall) -> None:
     assert np.array_equal(a[~nan], b[~nan])
 
 
+def check_error(host: HostGpu, source: str, right: str, wrong: str, run: Any) -> None:
+    """That an error in a kernel's text is seen."""
+    run()
+    engine._launch.cache_clear()
+    host.changes = {source: {right: wrong}}
+    with pytest.raises((AssertionError, KernelFailed)):
+        run()
+
+
 LENGTHS = (
     1,
     2,
@@ -420,11 +429,7 @@ def test_an_error_in_the_kernel_is_seen(host: HostGpu, right: str, wrong: str) -
         for call in calls * 4:
             check(host, call)
 
-    check_all()
-    engine._launch.cache_clear()
-    host.changes = {"fft_pass": {right: wrong}}
-    with pytest.raises((AssertionError, KernelFailed)):
-        check_all()
+    check_error(host, "fft_pass", right, wrong, check_all)
 
 
 @pytest.mark.slow
@@ -453,10 +458,7 @@ def test_an_error_in_the_kernel_of_lanes_is_seen(host: HostGpu, right: str, wron
             for call in calls:
                 check(host, call)
 
-    check_all()
-    host.changes = {"fft_pass": {right: wrong}}
-    with pytest.raises((AssertionError, KernelFailed)):
-        check_all()
+    check_error(host, "fft_pass", right, wrong, check_all)
 
 
 @pytest.mark.slow
@@ -483,16 +485,12 @@ def test_an_error_between_two_passes_is_seen(
         for call in calls * 4:
             check(host, call)
 
-    check_all()
+    check_error(host, "fft_passes", right, wrong, check_all)
     shapes = {
         (macros["FIRST_TILES"], macros["SECOND_TILES"]) for macros in host.macros if "FIRST_TILES" in macros
     }
     assert any(first > 1 for first, _ in shapes)
     assert any(second > 1 for _, second in shapes)
-    engine._launch.cache_clear()
-    host.changes = {"fft_passes": {right: wrong}}
-    with pytest.raises((AssertionError, KernelFailed)):
-        check_all()
 
 
 @pytest.mark.slow
@@ -502,15 +500,10 @@ def test_an_error_between_two_passes_is_seen(
 @pytest.mark.usefixtures("in_binary16", "in_one_launch")
 def test_a_barrier_between_two_tiles_that_is_missing_is_seen(host: HostGpu, what: str) -> None:
     call = FftCall(of_many_sizes(np.random.default_rng(5), 9, 3072), "forward", 3072, 1, pairs=True)
-    check(host, call)
-    assert (host.macros[-1]["FIRST_TILES"], host.macros[-1]["SECOND_TILES"]) == (4, 3)
-    engine._launch.cache_clear()
-    barrier = "if (i > 0) __syncthreads();\n"
-    host.changes = {"fft_passes": {barrier + what: what}}
 
     def check_often() -> None:
         for _ in range(8):
             check(host, call)
 
-    with pytest.raises((AssertionError, KernelFailed)):
-        check_often()
+    check_error(host, "fft_passes", f"if (i > 0) __syncthreads();\n{what}", what, check_often)
+    assert (host.macros[-1]["FIRST_TILES"], host.macros[-1]["SECOND_TILES"]) == (4, 3)

@@ -655,7 +655,8 @@ def test_what_transforms_ask_for_compiles(
     for module in (fft, fft_pass):
         monkeypatch.setattr(module, "DeviceTable", lambda values, gpu: SimpleNamespace(address=0))
     caches = fft_pass._twiddles, fft_pass._coarse
-    gpu: Any = HashableGpu(capability)
+    gpu = Gpu(0, "it", capability)
+    gpu.__dict__.update(multiprocessors=132, shared_memory=227 << 10, l2=50 << 20)
     lines = fft.FftLines(storage, "PAIRS", ((1 << 26) // n,), (n,), 1, n)
     try:
         recipe, _ = fft.transform_recipe(fft_plan(n, storage), lines, lines, 1.0, False, None, gpu)
@@ -668,22 +669,6 @@ def test_what_transforms_ask_for_compiles(
     for choice in recipe.kernels:
         asked_for(choice, capability)
         assert choice.shared <= gpu.shared_memory
-
-
-class HashableGpu(SimpleNamespace):
-    """With as much as an H200 has."""
-
-    def __init__(self, capability: tuple[int, int]) -> None:
-        super().__init__(
-            compute_capability=capability,
-            multiprocessors=132,
-            shared_memory=227 << 10,
-            l2=50 << 20,
-            name="it",
-        )
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(self.compute_capability)
 
 
 def asked_for(choice: KernelChoice, capability: tuple[int, int]) -> str:

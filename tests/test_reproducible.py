@@ -505,6 +505,24 @@ def test_squares_and_largest_magnitudes_are_exact(dtype: torch.dtype) -> None:
             call()
 
 
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 0.0, 1.0, 2.0, 3.0])
+def test_powers_have_the_formats_of_pytorch(exponent: float) -> None:
+    for x in (
+        torch.arange(5),
+        torch.arange(5, dtype=torch.uint8),
+        torch.tensor([True, False]),
+        torch.arange(5.0).half(),
+    ):
+        wanted = x**exponent
+        with tcu.torch.reproducible(strict=True):
+            same(x**exponent, wanted)
+            if torch.can_cast(wanted.dtype, x.dtype):
+                same(x.clone().pow_(exponent), wanted.to(x.dtype))
+            else:
+                with pytest.raises(RuntimeError, match="can't be cast"):
+                    x.clone().pow_(exponent)
+
+
 def test_what_pytorch_refuses_it_says_itself() -> None:
     x = torch.randn(4, 5)
     with tcu.torch.reproducible(strict=True), pytest.raises(RuntimeError, match="same dtype"):

@@ -91,9 +91,11 @@ def _ragged(call: Call, x: Any, layout: Ragged, library: Any, wide: Any) -> Any:
 
 
 def _edges(offsets: Any, check: bool, n: int, library: Any, sums: Any) -> Any:
-    """Offsets beside x; on a GPU, and in a batch whose numbers nobody sees, unchecked ones are kept inside of it."""
+    """Offsets beside x; on a GPU unchecked ones are kept inside of it, and in a batch, whose numbers its surface has checked."""
+    if is_batch(offsets):
+        return library.clip(offsets, 0, n)
     on_gpu = hasattr(offsets, "__cuda_array_interface__")
-    if check or not (on_gpu or is_batch(offsets)):
+    if check or not on_gpu:
         line = checked_offsets(in_host_memory(offsets) if on_gpu else offsets, n)
         return library.asarray(line, **_beside(sums))
     return library.clip(offsets, 0, n)

@@ -316,14 +316,8 @@ def _pow(owner: Any, self: Any, exponent: Any) -> Any:
         or (exponent > 1 and self.is_complex())
     ):
         return NotImplemented
-    if not exponent:
-        return torch.ones_like(self)
-    return (self.clone(), self * self, self * self * self)[int(exponent) - 1]
-
-
-def _pow_(owner: Any, self: Any, exponent: Any) -> Any:
-    found = _pow(owner, self, exponent)
-    return found if found is NotImplemented else self.copy_(found)
+    x = self.to(torch.result_type(self, exponent))  # of whole numbers and truth values often another format
+    return (torch.ones_like, torch.clone, lambda x: x * x, lambda x: x * x * x)[int(exponent)](x)
 
 
 def _div(owner: Any, self: Any, other: Any, rounding_mode: Any = None) -> Any:
@@ -336,17 +330,20 @@ def _div(owner: Any, self: Any, other: Any, rounding_mode: Any = None) -> Any:
     return quotient(self, float(other)).to(torch.result_type(self, other))
 
 
-def _div_(owner: Any, self: Any, other: Any, rounding_mode: Any = None) -> Any:
-    found = _div(owner, self, other, rounding_mode)
-    return found if found is NotImplemented else self.copy_(found)
-
-
 def _sqrt(owner: Any, self: Any) -> Any:
     return square_root(self) if _fits(self) else NotImplemented
 
 
-def _sqrt_(owner: Any, self: Any) -> Any:
-    return self.copy_(square_root(self)) if _fits(self) else NotImplemented
+def _in_place(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same into its first argument; where that does not hold the result, PyTorch says so."""
+
+    def into(owner: Any, self: Any, *given: Any, **named: Any) -> Any:
+        found = function(owner, self, *given, **named)
+        if found is NotImplemented or not torch.can_cast(found.dtype, self.dtype):
+            return NotImplemented
+        return self.copy_(found)
+
+    return into
 
 
 def _rsqrt(owner: Any, self: Any) -> Any:
@@ -370,9 +367,9 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "_softmax": _softmax, "_log_softmax": _log_softmax, "_safe_softmax": _safe_softmax,
     "_softmax_backward_data": _softmax_backward, "_log_softmax_backward_data": _log_softmax_backward,
     "nll_loss_forward": _nll_loss, "native_layer_norm": _layer_norm, "native_layer_norm_backward": _layer_norm_backward,
-    "mm": _mm, "bmm": _mm, "addmm": _addmm, "baddbmm": _baddbmm, "mv": _mv, "dot": _dot, "pow": _pow, "pow_": _pow_, "sqrt": _sqrt, "sqrt_": _sqrt_,
+    "mm": _mm, "bmm": _mm, "addmm": _addmm, "baddbmm": _baddbmm, "mv": _mv, "dot": _dot, "pow": _pow, "pow_": _in_place(_pow), "sqrt": _sqrt, "sqrt_": _in_place(_sqrt),
     "rsqrt": _rsqrt,
-    "div": _div, "div_": _div_, "_fft_c2c": _fft_c2c, "_fft_r2c": _fft_r2c, "_fft_c2r": _fft_c2r,
+    "div": _div, "div_": _in_place(_div), "_fft_c2c": _fft_c2c, "_fft_r2c": _fft_r2c, "_fft_c2r": _fft_c2r,
     **BY_INDEX,
 }  # fmt: skip
 """By the name of PyTorch's operator."""

@@ -180,10 +180,12 @@ class _Operators(TorchDispatchMode):  # type: ignore[misc]
                 result = function.decompose(*given, **named)
             if result is not NotImplemented:
                 return result
-        # What PyTorch itself refuses it says; nothing is changed in place by what is refused here.
-        result = None if function._schema.is_mutable else function(*given, **named)
+        if function._schema.is_mutable:  # nothing is changed by what is refused
+            self._name(function)
+            return function(*given, **named)
+        result = function(*given, **named)  # first, as PyTorch says better what it refuses itself
         self._name(function)
-        return function(*given, **named) if function._schema.is_mutable else result
+        return result
 
     def _name(self, function: Any) -> None:
         """As one whose bits may depend on something; raises ParameterError where that is wanted."""
@@ -215,10 +217,10 @@ def _tensors(given: Any) -> list[Any]:
 def _is_exact(function: Any, name: str, given: Any, named: dict[str, Any]) -> bool:
     if name == "arange" and any(isinstance(each, float) and not each.is_integer() for each in given):
         return False  # each thread begins with a product, and what follows are sums
-    base = name if name in _EXACT else name.removesuffix("_")
     if name == "linalg_vector_norm":  # the largest or the least magnitude
         chosen = abs(_bound(function, given, named)["ord"]) == math.inf
         return chosen and not any(map(torch.is_complex, _tensors(given)))
+    base = name if name in _EXACT else name.removesuffix("_")
     if base in _OF_REAL and any(map(torch.is_complex, _tensors(given))):
         return base == "mul" and sum(map(is_complex, given[:2])) == 1
     if base not in _EXACT:

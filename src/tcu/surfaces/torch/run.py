@@ -124,7 +124,6 @@ def _of_integers(call: Call) -> Any:
     if isinstance(layout, Ragged) and layout.check and is_batch(layout.offsets):
         for line in lines_of_batch(layout.offsets):
             checked_offsets(line.cpu(), x.shape[0])
-        call = call._replace(layout=layout._replace(check=False))
     if in_graph() or x.device.type != "cpu" or not holds_numbers((x,)):
         return library_integers.execute(call, torch, torch.int64)
     if isinstance(layout, Ragged) and is_tensor(layout.offsets):

@@ -7,9 +7,9 @@
 // lines leave the cache without being written to memory.
 //
 // What failed (2^24 numbers of binary32, two of three passes, 460 us; H200).  Blocks that are of one pass each, by turns: 500, as all
-// blocks of the second began with a wait.  Numbers between the passes in a ring, where the first waits for places, too: 619.  Without the
-// lines' leave 550, since memory had twice as much to write; and without saying what is read or written once (READ_ONCE,
-// WRITTEN_ONCE) 560: 0.4 of what the second pass reads was gone from the cache.  Blocks that draw their numbers took 1 to 4 % longer.
+// blocks of the second began with a wait.  Numbers between the passes in a ring, where the first waits for places, too: 619.  Lines that were
+// not forgotten: 550, since memory had twice as much to write.  Without saying what is read or written once (READ_ONCE, WRITTEN_ONCE):
+// 550, since 0.4 of what the second pass reads was gone from the cache.  Blocks that draw their numbers took 1 to 4 % longer.
 //
 // Compiled with THREADS, RESIDENT and WORK as a pass, with
 //   FIRST_TILES, SECOND_TILES  of a block
