@@ -479,7 +479,8 @@ def test_an_error_between_two_passes_is_seen(
 ) -> None:
     rng = np.random.default_rng(4)
     monkeypatch.setattr(fft_passes, "_LEAD", 0.1)
-    calls = [FftCall(numbers(rng, (9, n), np.complex64), "forward", n, 1) for n in (1024, 1536, 4096, 6144)]
+    # Of an even number of tiles, so that there is another beside each.
+    calls = [FftCall(numbers(rng, (10, n), np.complex64), "forward", n, 1) for n in (1024, 1536, 4096, 6144)]
 
     def check_all() -> None:
         for call in calls * 4:
