@@ -11,7 +11,7 @@ In the same run rows drawn at random are compared with the CPU's bits; a point w
 exit status is 1.  ``--only "backward bfloat16"`` measures the points whose name has all these words, ``--quick`` three
 lengths.  The file is written after each length, awkward ones first, so that a run that a time limit ends keeps what it has; with
 --add, points of the file whose own kernels have not changed, on such a GPU, stay and are not measured again; without it nothing but a
-whole run is written.  Processes side by side compile a length's functions first (gpu_compiled.py); 100 points take about four minutes with that.
+whole run is written.  Processes side by side compile four lengths' functions first (gpu_compiled.py); 100 points take about four minutes with that.
 With --dry-run on the CPU, small; nothing is written.
 """
 
@@ -40,6 +40,8 @@ TOTAL = 1 << 27
 HEAD_START = 2_000_000
 """Cycles that the GPU waits before each call, while the host queues it: a millisecond."""
 ROUNDS = 9
+TOGETHER = 4
+"""Lengths whose functions are compiled at once: processes take ten seconds to begin."""
 CHECKED = 1 << 18
 """Numbers of the rows that are compared with the CPU's, one row at least."""
 
@@ -317,11 +319,13 @@ def main() -> int:
     for dtype, rate in copies.items():
         print(f"{dtype} copy {rate / 1e12:.2f} TB/s", flush=True)
     is_right, folders = True, []
-    for length in dict.fromkeys(case.length for case in chosen):
+    lengths = list(dict.fromkeys(case.length for case in chosen))
+    for number, length in enumerate(lengths):
         own = [case for case in chosen if case.length == length]
-        if with_compiled:
+        if with_compiled and number % TOGETHER == 0:
+            together = [case for case in chosen if case.length in lengths[number : number + TOGETHER]]
             # Kept to the end: the folders of all lengths are caches of this process.
-            folders.append(Precompiled(own, __file__, "--compile"))
+            folders.append(Precompiled(together, __file__, "--compile"))
             for each in folders[-1].seconds():
                 if "missing" in each:
                     print(f"not compiled before: {each['missing']}", flush=True)

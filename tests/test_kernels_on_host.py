@@ -1966,7 +1966,7 @@ def test_variances_of_rows_that_a_warp_goes_on_with(
     [
         ("ask(tile + 1);", "ask(tile);"),
         ("for (int i = 1; i < LONGER; ++i) asked", "for (int i = 2; i < LONGER; ++i) asked"),
-        ("* i64(PER_LOAD) + i * TURN; };", "* i64(PER_LOAD) + i * WARP; };"),
+        ("* PER_LOAD + i * TURN; };", "* PER_LOAD + i * WARP; };"),
     ],
 )
 def test_an_error_in_vectors_asked_for_ahead_is_seen(
@@ -2005,12 +2005,13 @@ def test_variances_of_segments(host: HostGpu, dtype: str) -> None:
     [
         ("__fma_rn(d, d, second[i]);", "__fma_rn(d, d, first[i]);"),
         ("IS_FIRST ? __dmul_rn(d, d)", "IS_FIRST ? d"),
-        ("pivot, !IS_MASKED || i < count)", "pivot, true)"),
+        ("pivot, i < count);", "pivot, true);"),
         ("const double d = is_there ?", "const double d = true ?"),
         ("length ? to_binary64(*data) : 0;", "length ? to_binary64(data[length - 1]) : 0;"),
         ("ARE_APART ? other : sums[i", "ARE_APART ? sums[0] : sums[i"),
-        ("is_shrunk = are_shrunk(x) &&", "is_shrunk = true ||"),
-        ("code << 29", "0"),
+        ("of_warps[which][lane] : 0.0", "of_warps[0][lane] : 0.0"),
+        ("of_warps[lane / (WARP / 2)][", "of_warps[0]["),
+        ("ALONE ? 0 : length / STEP", "ALONE ? 0 : length / STEP + 1"),
         ("min(own.length - at, size)", "size"),
     ],
 )
@@ -2107,10 +2108,10 @@ def test_norms_of_segments(host: HostGpu, dtype: str) -> None:
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("TERM == PRODUCT ? number(y) : own", "own"),
+        ("TERM == PRODUCT ? number_of(y, i) : own", "own"),
         ("static_cast<const Code*>(p.other) + begin", "static_cast<const Code*>(p.other)"),
-        ("y[i] = asked(other, length, at);", "y[i] = asked(data, length, at);"),
-        ("own.other + at, min", "own.other, min"),
+        ("y[i] = asked<IS_ALL>(other, length, at);", "y[i] = asked<IS_ALL>(data, length, at);"),
+        ("own.other + at, static_cast", "own.other, static_cast"),
     ],
 )
 def test_an_error_in_products_of_rows_is_seen(host: HostGpu, right: str, wrong: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tcu.formats.format import Format
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import OTHER, ROOM, Recipe
-from tcu.gpu.rows_in_registers import Rows, Tuned, gradients_macros, kernel_of_rows
+from tcu.gpu.rows_in_registers import Rows, Straight, Tuned, gradients_macros, kernel_of_rows
 from tcu.gpu.structs import struct
 
 __all__ = ["exponentials_recipe", "log_gradients_recipe", "tuned_of"]
@@ -16,6 +16,11 @@ _TUNED = {
     "share": Tuned(threads=1280, most_kept=128), "log_share": Tuned(),
     "log": Tuned(threads=1536, threads_of_codes=1280, most_kept=15, lanes=8),
 }  # fmt: skip
+_STRAIGHT: dict[tuple[str, int], Straight] = {
+    ("share", 16): "in one block", ("log_share", 16): "where what is made of numbers is kept",
+    ("log_share", 32): "where rows begin anywhere", ("log", 16): "where what is made of numbers is kept", ("log", 32): "always",
+}  # fmt: skip
+"""By the bits of a number, too."""
 """Of rows of 256 to 262,144 numbers of bfloat16 (H200); for gradients what is made of the numbers is kept as long as there is room."""
 
 
@@ -55,11 +60,13 @@ def log_gradients_recipe(
     takes = {"factors": ROOM} | ({"given": OTHER} if given else {})
     kernel = kernel_of_rows(
         "exponentials", rows, element, target, problem, gpu.most_of_cluster, takes,
-        tuned=Tuned(most_kept=128, converted=element.bits == 16), **gradients_macros(given), FINISH=_GRADIENTS[finish],
+        tuned=Tuned(most_kept=128, converted=element.bits == 16, straight=_STRAIGHT.get(("share", element.bits), "never")),
+        **gradients_macros(given), FINISH=_GRADIENTS[finish],
     )  # fmt: skip
     return Recipe((kernel,))
 
 
 def tuned_of(finish: str, element: Format) -> Tuned:
     """Conversions are faster where memory is not the limit: of 16 bits, and where one number comes of a row."""
-    return _TUNED[finish]._replace(converted=finish == "log" or element.bits == 16)
+    straight = _STRAIGHT.get((finish, element.bits), "never")
+    return _TUNED[finish]._replace(converted=finish == "log" or element.bits == 16, straight=straight)

@@ -31,8 +31,8 @@ _AHEAD = {8: 4, 4: 4, 2: 0}
 """Vectors of a lane for a tile up to which it asks for those of the next tile, too, by the numbers of each: of 4096 numbers of bfloat16 2.77
 in place of 1.99 TB/s, of 8192 3.34 in place of 2.71, of 2048 of binary32 3.32 in place of 2.49, of binary64 4.22 in place of 4.35 (H200)."""
 _THREADS: dict[str, dict[int, int]] = {
-    "ahead": {8: 640, 4: 640}, "whole and longer": {8: 512, 4: 640, 2: 768}, "longer": {8: 640, 4: 640, 2: 768}, "alone": {8: 768, 4: 768, 2: 768},
-    "whole and of blocks": {8: 1024, 4: 1024, 2: 1024}, "of blocks": {8: 768, 4: 768, 2: 1024}, "else": {8: 512, 4: 768, 2: 1024},
+    "ahead": {8: 640, 4: 640}, "whole and longer": {8: 512, 4: 640, 2: 768}, "longer": {8: 640, 4: 640, 2: 768},
+    "alone": {8: 768, 4: 1024, 2: 768}, "of blocks": {8: 1024, 4: 1024, 2: 1024}, "else": {8: 512, 4: 768, 2: 1024},
 }  # fmt: skip
 """Of a multiprocessor at least, by the numbers of a load, for variances of rows and else: so that accumulators stay in registers.  Rows
 have a warp each, which asks for up to 3 vectors ahead, goes on beyond its tiles, or does neither; or blocks.  WHOLE ones need fewer
@@ -127,8 +127,7 @@ def moments_recipe(
                 "moments", 2 * (plan.n // least + groups + 1 if ragged else groups * chunks), ones=True
             )
             takes = takes | {"slots": SPACE}
-        kind = "whole and of blocks" if is_whole else "of blocks"
-        resident = max(1, min(16, _THREADS[kind if of_rows else "else"][per_load] // plan.block))
+        resident = max(1, min(16, _THREADS["of blocks" if of_rows else "else"][per_load] // plan.block))
         own = {"ALONE": 0, "RESIDENT": resident, "WHOLE": int(is_whole)}
         kernels.append(KernelChoice(
             "moments", {**macros, **own}, max(groups, 1), plan.block, problem(), takes, more=parts,

@@ -7,7 +7,7 @@ import numpy as np
 from tcu.formats.format import Format
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import OTHER, ROOM, Recipe
-from tcu.gpu.rows_in_registers import Rows, Tuned, gradients_macros, is_wide, kernel_of_rows
+from tcu.gpu.rows_in_registers import Rows, Straight, Tuned, gradients_macros, is_wide, kernel_of_rows
 from tcu.gpu.structs import constants, struct
 from tcu.plan.whole_sums import LIFTS, LIFTS64, SCALE, SCALE64, lift_of
 
@@ -16,6 +16,11 @@ __all__ = ["norms_recipe"]
 _CONVERTED = 8192
 """Numbers of 16 bits of a row above which squares become whole numbers by conversions, of rows that are not centred: those of 8192
 reach 3.91 TB/s without them and 3.84 with them, of 16,384 3.70 and 3.83 (H200)."""
+_STRAIGHT: dict[tuple[str, int], Straight] = {
+    ("standard", 16): "always",
+    ("standard", 32): "where rows begin anywhere",
+}
+"""By the bits of a number, too."""
 _FINISHES = {"unit": "UNIT", "standard": "STANDARD", "direction": "DIRECTION"}
 
 
@@ -73,7 +78,8 @@ def norms_recipe(
                 gpu.most_of_cluster,
                 {"weight": OTHER, "bias": ROOM} if any(weighted) else {"given": OTHER} if given else None,
                 tuned=Tuned(
-                    converted=element.bits == 16 and (finish == "standard" or rows.length > _CONVERTED)
+                    converted=element.bits == 16 and (finish == "standard" or rows.length > _CONVERTED),
+                    straight=_STRAIGHT.get((finish, element.bits), "never"),
                 ),
                 FINISH=_FINISHES[finish],
                 WEIGHT=int(weighted[0]),

@@ -3,7 +3,7 @@
 //
 // A row that does not count is not read.  To read short ones before their classes are known took no less time (H200).
 //
-// Compiled with what reduce/rows_in_registers.cuh names, and
+// Compiled with what reduce/rows_in_registers.cuh names, of which STRAIGHT is 0, and
 //   SMOOTH  1: the mean of the losses of all classes has a share
 
 #include "device/reduce/row_exponentials.cuh"
@@ -11,17 +11,16 @@
 using namespace tcu;
 using namespace tcu::reduce;
 
+static_assert(!STRAIGHT);
+
 #include "generated/cross_entropy/CrossEntropy.inc"
 
 extern "C" __global__ void __launch_bounds__(BLOCK, resident(RESIDENT, BLOCK)) cross_entropy(const __grid_constant__ CrossEntropy p) {
     begin_row();
-    const i64 number = row_number();
-    const bool is_there = number < p.rows;
-    const i64 target = is_there ? static_cast<const i64*>(p.targets)[number] : p.ignored;
+    const i64 number = row_to_read(p.rows), target = static_cast<const i64*>(p.targets)[number];
     const bool counts = target != p.ignored, fits = target >= 0 && target < p.length;
     const RowInMemory row(
-        static_cast<const Code*>(p.data) + (is_there ? number * p.stride : 0), counts ? static_cast<RowIndex>(p.length) : 0,
-        thread_of_row());
+        static_cast<const Code*>(p.data) + number * p.stride, counts ? static_cast<RowIndex>(p.length) : 0, thread_of_row());
     OwnNumbers own;
     Code of_class = 0;
     const auto find_class = [&](RowIndex first) {
@@ -58,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, resident(RESIDENT, BLOCK)) c
     const double mean = is_finite ? __dmul_rn(__ddiv_rn(sum, static_cast<double>(p.length)), power_of_two(-shift)) : -distance;
 #endif
 
-    if (row.at != 0 || !is_there) return;
+    if (row.at != 0 || !has_row(p.rows)) return;
     const bool usual = most - most == 0;  // neither NaN nor inf
     const double logs = usual ? elementary::log(__dmul_rn(total, EXPONENTIAL_UNIT)) : not_a_number();
     const Working over = usual ? rounded_real(__ddiv_rn(1.0, total)) : not_a_number();

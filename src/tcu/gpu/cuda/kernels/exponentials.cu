@@ -38,10 +38,9 @@ using namespace tcu::reduce;
 
 extern "C" __global__ void __launch_bounds__(BLOCK, resident(RESIDENT, BLOCK)) exponentials(const __grid_constant__ Exponentials p) {
     begin_row();
-    const i64 number = row_number();
-    const bool is_there = number < p.rows;
-    const RowIndex length = is_there ? static_cast<RowIndex>(p.length) : 0;
-    const RowInMemory row(static_cast<const Code*>(p.data) + (is_there ? number * p.stride : 0), length, thread_of_row());
+    const i64 number = row_to_read(p.rows);
+    const RowIndex length = static_cast<RowIndex>(p.length);
+    const RowInMemory row(static_cast<const Code*>(p.data) + number * p.stride, length, thread_of_row());
     OwnNumbers own;
     const Working most = largest_number(own, row, [](RowIndex) {});
     [[maybe_unused]] Working kept[COUNT];
@@ -50,17 +49,18 @@ extern "C" __global__ void __launch_bounds__(BLOCK, resident(RESIDENT, BLOCK)) e
     };
     const double total = total_of_exponentials(own, row, most, [](RowIndex) {}, keep);
     const bool usual = most - most == 0;  // neither NaN nor inf
+    if (!has_row(p.rows)) return;
 #if FINISH == LOG
+    if (row.at != 0) return;
     const double result = usual ? __dadd_rn(most, elementary::log(__dmul_rn(total, EXPONENTIAL_UNIT))) : static_cast<double>(most);
     constexpr finish::Target TARGET = static_cast<finish::Target>(RESULT);
-    if (row.at == 0 && is_there) finish::store_rounded(finish::place(p.out, number, TARGET), result, TARGET);
+    finish::store_rounded(finish::place(p.out, number, TARGET), result, TARGET);
 #else
     Working of_row = rounded_real(FINISH == LOG_SHARE ? elementary::log(__dmul_rn(total, EXPONENTIAL_UNIT)) : __ddiv_rn(1.0, total));
     if (!usual) of_row = not_a_number();
-    ResultNumber* const out = static_cast<ResultNumber*>(p.out) + (is_there ? number * p.out_stride : 0);
-    [[maybe_unused]] Working factor = 1;
+    ResultNumber* const out = static_cast<ResultNumber*>(p.out) + number * p.out_stride;
 #if FINISH == OF_LOG || FINISH == OF_LOG_SHARE
-    if (is_there) factor = static_cast<const Working*>(p.factors)[number];
+    const Working factor = static_cast<const Working*>(p.factors)[number];
     if (FINISH == OF_LOG && most == lowest()) of_row = 0;
 #endif
     [[maybe_unused]] const auto difference = [&](int i, int j) { return minus(own.number(i, j), most); };

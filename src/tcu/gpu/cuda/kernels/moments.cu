@@ -6,12 +6,11 @@
 // chunks, and the last of them waits for the others' totals.  The plan's lanes, warps and loads that a short group
 // lacks would be zeros, which change no sum.
 //
-// The floor is reading each number once.  A number costs two fused multiply-adds and an addition in binary64, and two or three
-// instructions that put its bits where binary64 has them: conversions have an eighth of the additions' rate.  A short group costs
-// as much as 250 numbers if it is added up alone, most of it shuffles and two divisions; so several are added up and finished at once.
-// Variances of rows of 256 and 1024 numbers of bfloat16 have 3.2 and 3.6 TB/s in place of 1.2 and 2.2, of binary32 4.6 and 4.5 in place of
-// 2.3 and 3.1; of 4096 and 8192 of bfloat16 2.8 and 3.3, of binary32 3.9 and 3.8; of 131,072 2.7 and 3.8; of 50,257, which begin anywhere,
-// 1.7 and 2.4 (H200).
+// The floor is reading each number once.  A number costs three instructions in binary64, and a conversion, of which a multiprocessor
+// makes 16 a cycle: enough for all that memory has.  To put its bits where binary64 has them by shifts took more instructions, and as much
+// time or up to 0.12 more.  A short group costs as much as 250 numbers if it is added up alone, most of it shuffles and two divisions; so
+// several are added up and finished at once.  Of copying's rate variances reach, of bfloat16, 0.84 for rows of 256 numbers, 0.70 of 1000,
+// 0.85 of 8192, 0.67 of 32,768, 0.82 of 131,072 and 0.62 of 50,257, which begin anywhere; of binary32 0.91 to 1.03 and 0.85 (H200).
 //
 // Compiled with ELEMENT and LAYOUT (load/array.cuh; ALIGNED: every group begins at a multiple of 16 bytes), and
 //   PLAN_WARPS  of a block of the plan
@@ -28,6 +27,7 @@
 
 #include "device/finish/store.cuh"
 #include "device/grid/slots.cuh"
+#include "device/load/fours.cuh"
 #include "device/load/row.cuh"
 #include "device/ragged/plan_chunks.cuh"
 #include "device/warp/multi_reduce.cuh"
@@ -37,7 +37,8 @@ using namespace tcu;
 
 constexpr int WARPS = ALONE ? 4 : PLAN_WARPS;       // of a block
 constexpr int TOGETHER = 4;                         // loads of a lane in flight
-constexpr i64 TURN = PLAN_WARPS * WARP * PER_LOAD;  // numbers that a block of the plan loads at a time
+constexpr int TURN = PLAN_WARPS * WARP * PER_LOAD;  // numbers that a block of the plan loads at a time
+constexpr bool READ_SINGLY = LAYOUT != ALIGNED && sizeof(Code) < 8;  // not in granules, which would have to be shifted
 
 #if ALONE
 constexpr bool ARE_SHORT = LANES < WARP;  // groups, most of which end within a vector
@@ -53,34 +54,6 @@ __device__ inline double number_of(const Vector& v, int i) {
     else return to_binary64(v.codes[i]);
 }
 
-// The bits of a finite number's exponent and fraction, where binary64 has those bits, are the number over this.
-constexpr double SHRUNK_BY = ELEMENT == BINARY16 ? 0x1p1008 : 0x1p896;
-
-__device__ inline double shrunk_number(const Vector& v, int i) {
-    if constexpr (sizeof(Code) == 8) return number_of(v, i);
-    if constexpr (sizeof(Code) == 4) {
-        const u32 code = v.word[i];
-        return __hiloint2double((static_cast<int>(code) >> 3) & 0x8fffffff, code << 29);
-    }
-    constexpr int RIGHT = ELEMENT == BINARY16 ? 6 : 3;
-    constexpr u32 KEPT = ELEMENT == BINARY16 ? 0x81fffc00 : 0x8fffe000;
-    const u32 code = i % 2 ? v.word[i / 2] : v.word[i / 2] << 16;
-    return __hiloint2double((static_cast<int>(code) >> RIGHT) & KEPT, 0);
-}
-
-// Whether a vector's numbers are taken by their bits: only finite ones can be.  Numbers of rows that begin anywhere are converted:
-// shifting their vectors keeps the pipe of integers busy, and conversions have another.
-__device__ inline bool are_shrunk(const Vector& v) {
-    if constexpr (sizeof(Code) == 8 || LAYOUT != ALIGNED) return false;
-    // What is added to the exponents of inf and NaN reaches the sign's bit.
-    constexpr u32 SIGNS = sizeof(Code) == 4 ? 0x80000000 : 0x80008000;
-    constexpr u32 ONE = ELEMENT == BINARY32 ? 0x00800000 : ELEMENT == BFLOAT16 ? 0x00800080 : 0x04000400;
-    u32 reached = 0;
-#pragma unroll
-    for (u32 word : v.word) reached |= (word & ~SIGNS) + ONE;
-    return !(reached & SIGNS);
-}
-
 struct TwoSums {
     double first, second;
 };
@@ -91,44 +64,29 @@ struct MomentSums {
 
     // IS_FIRST: its sums are 0 so far.  Then +0 is not added to d: a sum of zeros may be -0 in between, but not a group's in the
     // end, since the first number's d is +0.
-    template <bool IS_FIRST, bool IS_SHRUNK>
+    template <bool IS_FIRST>
     __device__ void add_number(int i, const Vector& x, const Vector& y, double pivot, bool is_there) {
+        const double own = number_of(x, i);
 #if TERM == MOMENTS
-        const double difference =
-            IS_SHRUNK ? __fma_rn(shrunk_number(x, i), SHRUNK_BY, -pivot) : __dsub_rn(number_of(x, i), pivot);
-        const double d = is_there ? difference : 0;
+        const double d = is_there ? __dsub_rn(own, pivot) : 0;
         first[i] = IS_FIRST ? d : __dadd_rn(first[i], d);
         second[i] = IS_FIRST ? __dmul_rn(d, d) : __fma_rn(d, d, second[i]);
 #else
-        const auto number = [i](const Vector& v) {
-            return IS_SHRUNK ? __dmul_rn(shrunk_number(v, i), SHRUNK_BY) : number_of(v, i);
-        };
-        const double own = number(x);
-        second[i] = __fma_rn(own, TERM == PRODUCT ? number(y) : own, IS_FIRST ? 0 : second[i]);
+        second[i] = __fma_rn(own, TERM == PRODUCT ? number_of(y, i) : own, IS_FIRST ? 0 : second[i]);
 #endif
     }
 
-    // IS_MASKED: only the first `count` are there; of products and squares the others are +0, and change no sum.
-    template <bool IS_FIRST, bool IS_SHRUNK, bool IS_MASKED>
-    __device__ void add_numbers(const Vector& x, const Vector& y, double pivot, i64 count) {
+    // The numbers of a vector, of which the first `count` belong to the group; IS_ALL: that is known to be all of them.  Of products
+    // and squares the others are +0, and change no sum.
+    template <bool IS_FIRST, bool IS_ALL>
+    __device__ void add(const Vector& x, const Vector& y, double pivot, int count) {
+        if (!IS_ALL && count <= 0) return;
+        if (IS_ALL || WHOLE || TERM != MOMENTS || (!ARE_SHORT && count >= PER_LOAD)) {  // nobody asks for each whether it is there
 #pragma unroll
-        for (int i = 0; i < PER_LOAD; ++i) add_number<IS_FIRST, IS_SHRUNK>(i, x, y, pivot, !IS_MASKED || i < count);
-    }
-
-    // The numbers of a vector, of which the first `count` belong to the group.
-    template <bool IS_FIRST>
-    __device__ void add(const Vector& x, const Vector& y, double pivot, i64 count) {
-        constexpr bool ARE_ALL = WHOLE || TERM != MOMENTS;
-        if (WHOLE < 2 && count <= 0) return;
-        const bool is_shrunk = are_shrunk(x) && (TERM != PRODUCT || are_shrunk(y));
-        if (!ARE_ALL && ARE_SHORT) {
-            if (is_shrunk) add_numbers<IS_FIRST, true, true>(x, y, pivot, count);
-            else add_numbers<IS_FIRST, false, true>(x, y, pivot, count);
-        } else if (ARE_ALL || count >= PER_LOAD) {  // nobody asks for each number whether it is there
-            if (is_shrunk) add_numbers<IS_FIRST, true, false>(x, y, pivot, count);
-            else add_numbers<IS_FIRST, false, false>(x, y, pivot, count);
+            for (int i = 0; i < PER_LOAD; ++i) add_number<IS_FIRST>(i, x, y, pivot, true);
         } else {
-            add_numbers<IS_FIRST, false, true>(x, y, pivot, count);
+#pragma unroll
+            for (int i = 0; i < PER_LOAD; ++i) add_number<IS_FIRST>(i, x, y, pivot, i < count);
         }
     }
 
@@ -149,42 +107,70 @@ template <int COUNT>
 struct AskedOfBoth {
     load::Granules x[COUNT], y[TERM == PRODUCT ? COUNT : 1];
 
-    __device__ static load::Granules asked(const Code* data, i64 length, i64 at) {
-        if constexpr (WHOLE < 2) return load::ask(data, length, at);
-        return {load::read_once(data + at), {}};
+    template <bool IS_ALL>
+    __device__ static load::Granules asked(const Code* data, int length, int at) {
+        if constexpr (IS_ALL && LAYOUT == ALIGNED) return {load::read_once(data + at), {}};
+        if constexpr (READ_SINGLY) {
+            u32 words[4];
+            load::read_own<IS_ALL>(data, at, length - at, 0, words);
+            return {make_uint4(words[0], words[1], words[2], words[3]), {}};
+        }
+        return load::ask(data, length, at);
     }
 
-    __device__ static Vector assembled(const load::Granules& granules, const Code* data, i64 length, i64 at) {
-        if constexpr (WHOLE == 0) return load::assemble(granules, data, length, at);
+    template <bool IS_ALL>
+    __device__ static Vector assembled(const load::Granules& granules, const Code* data, int length, int at) {
+        if constexpr (WHOLE == 0 && !READ_SINGLY && !(IS_ALL && LAYOUT == ALIGNED)) return load::assemble(granules, data, length, at);
         Vector v;
         v.words = granules.first;
         return v;
     }
 
-    __device__ void ask(int i, const Code* data, const Code* other, i64 length, i64 at) {
-        x[i] = asked(data, length, at);
-        if constexpr (TERM == PRODUCT) y[i] = asked(other, length, at);
+    // IS_ALL: a lane is known to have all of the vector.
+    template <bool IS_ALL = WHOLE == 2>
+    __device__ void ask(int i, const Code* data, const Code* other, int length, int at) {
+        x[i] = asked<IS_ALL>(data, length, at);
+        if constexpr (TERM == PRODUCT) y[i] = asked<IS_ALL>(other, length, at);
     }
 
-    template <bool IS_FIRST = false>
-    __device__ void add_to(MomentSums& sums, int i, const Code* data, const Code* other, i64 length, i64 at, double pivot) {
-        const Vector mine = assembled(x[i], data, length, at);
+    template <bool IS_FIRST = false, bool IS_ALL = WHOLE == 2>
+    __device__ void add_to(MomentSums& sums, int i, const Code* data, const Code* other, int length, int at, double pivot) {
+        const Vector mine = assembled<IS_ALL>(x[i], data, length, at);
         if constexpr (TERM == PRODUCT)
-            sums.add<IS_FIRST>(mine, assembled(y[i], other, length, at), pivot, length - at);
+            sums.add<IS_FIRST, IS_ALL>(mine, assembled<IS_ALL>(y[i], other, length, at), pivot, length - at);
         else
-            sums.add<IS_FIRST>(mine, mine, pivot, length - at);
+            sums.add<IS_FIRST, IS_ALL>(mine, mine, pivot, length - at);
     }
 };
 
-// The loads from `at` on of every TURN-th vector, up to the end of a chunk.
-__device__ inline void add_turns(MomentSums& sums, const Code* chunk, const Code* other, i64 length, double pivot, i64 at) {
+// The next TOGETHER of every TURN-th vector, the first of which begins at `data`, where a chunk has so many numbers `left`.
+template <bool ARE_ALL>
+__device__ inline void add_turn(MomentSums& sums, const Code* data, const Code* other, int left, double pivot) {
+    AskedOfBoth<TOGETHER> asked;
+#pragma unroll
+    for (int i = 0; i < TOGETHER; ++i) asked.template ask<ARE_ALL>(i, data, other, left, i * TURN);
+#pragma unroll
+    for (int i = 0; i < TOGETHER; ++i) asked.template add_to<false, ARE_ALL>(sums, i, data, other, left, i * TURN, pivot);
+}
+
+// The loads from `at` on of every TURN-th vector, up to the end of a chunk.  Places are of 32 bits and count what is left: of 64 bits,
+// from the chunk's beginning on, what a turn needs beside its numbers went to memory and back.
+__device__ inline void add_turns(MomentSums& sums, const Code* chunk, const Code* other, int length, double pivot, int at) {
+    constexpr int STEP = TOGETHER * TURN;
+    const Code *data = chunk + at, *beside = TERM == PRODUCT ? other + at : nullptr;
+    int left = length - at;
+    const int whole = ALONE ? 0 : length / STEP;
 #pragma unroll 1
-    for (; __any_sync(ALL, at < length); at += TOGETHER * TURN) {
-        AskedOfBoth<TOGETHER> asked;
-#pragma unroll
-        for (int i = 0; i < TOGETHER; ++i) asked.ask(i, chunk, other, length, at + i * TURN);
-#pragma unroll
-        for (int i = 0; i < TOGETHER; ++i) asked.add_to(sums, i, chunk, other, length, at + i * TURN, pivot);
+    for (int turn = 0; turn < whole; ++turn, left -= STEP) {
+        add_turn<true>(sums, data, beside, left, pivot);
+        data += STEP;
+        if (TERM == PRODUCT) beside += STEP;
+    }
+#pragma unroll 1
+    for (; __any_sync(ALL, left > 0); left -= STEP) {
+        add_turn<false>(sums, data, beside, left, pivot);
+        data += STEP;
+        if (TERM == PRODUCT) beside += STEP;
     }
 }
 
@@ -228,6 +214,9 @@ struct MomentGroup {
         data = static_cast<const Code*>(p.data) + begin;
         if (TERM == PRODUCT) other = static_cast<const Code*>(p.other) + begin;
     }
+
+    // What lanes that have a group to themselves read of it; they store nothing of a longer one.
+    __device__ int within_reach() const { return static_cast<int>(min(length, i64(0x7fffffff))); }
 
     __device__ double pivot() const { return TERM == MOMENTS && length ? to_binary64(*data) : 0; }
 };
@@ -282,7 +271,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) moments(const
         pivots[turn] = own.pivot();
 #pragma unroll
         for (int tile = 0; tile < TILES; ++tile)
-            asked.ask(turn * TILES + tile, own.data, own.other, own.length, (tile * WARP + lane) * PER_LOAD);
+            asked.ask(turn * TILES + tile, own.data, own.other, own.within_reach(), (tile * WARP + lane) * PER_LOAD);
     }
 #pragma unroll
     for (int turn = 0; turn < TURNS; ++turn) {
@@ -290,7 +279,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) moments(const
 #pragma unroll
         for (int tile = 0; tile < TILES; ++tile) {
             MomentSums of_lane;
-            asked.template add_to<true>(of_lane, turn * TILES + tile, own.data, own.other, own.length, (tile * WARP + lane) * PER_LOAD, pivots[turn]);
+            asked.template add_to<true>(of_lane, turn * TILES + tile, own.data, own.other, own.within_reach(), (tile * WARP + lane) * PER_LOAD, pivots[turn]);
             of_lane.fold();
             put(tile, turn, of_lane);
         }
@@ -298,11 +287,11 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) moments(const
 #elif AHEAD
     const MomentGroup own(p, first_group);
     const double pivot = own.pivot();
-    const auto place = [lane](int tile, int i) { return (tile * WARP + lane) * i64(PER_LOAD) + i * TURN; };
+    const auto place = [lane](int tile, int i) { return (tile * WARP + lane) * PER_LOAD + i * TURN; };
     AskedOfBoth<LONGER> asked, next;
     const auto ask = [&](int tile) {
 #pragma unroll
-        for (int i = 0; i < LONGER; ++i) next.ask(i, own.data, own.other, tile < TILES ? own.length : 0, place(tile, i));
+        for (int i = 0; i < LONGER; ++i) next.ask(i, own.data, own.other, tile < TILES ? own.within_reach() : 0, place(tile, i));
     };
     ask(0);
     // One tile's text for all: with eight, registers went to memory, and rows of 8192 numbers of bfloat16 had 1.71 TB/s (H200).
@@ -311,9 +300,9 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) moments(const
         asked = next;
         ask(tile + 1);
         MomentSums of_lane;
-        asked.template add_to<true>(of_lane, 0, own.data, own.other, own.length, place(tile, 0), pivot);
+        asked.template add_to<true>(of_lane, 0, own.data, own.other, own.within_reach(), place(tile, 0), pivot);
 #pragma unroll
-        for (int i = 1; i < LONGER; ++i) asked.add_to(of_lane, i, own.data, own.other, own.length, place(tile, i), pivot);
+        for (int i = 1; i < LONGER; ++i) asked.add_to(of_lane, i, own.data, own.other, own.within_reach(), place(tile, i), pivot);
         of_lane.fold();
 #pragma unroll
         for (int i = 0; i < TILES; ++i)
@@ -325,7 +314,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) moments(const
 #pragma unroll 1
     for (int tile = 0; tile < TILES; ++tile) {
         MomentSums of_lane;
-        add_turns(of_lane, own.data, own.other, own.length, pivot, (tile * WARP + lane) * i64(PER_LOAD));
+        add_turns(of_lane, own.data, own.other, own.within_reach(), pivot, (tile * WARP + lane) * PER_LOAD);
         of_lane.fold();
 #pragma unroll
         for (int i = 0; i < TILES; ++i)
@@ -333,18 +322,18 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) moments(const
     }
 #else
     const MomentGroup own(p, first_group);
-    const i64 length = own.length <= p.most ? own.length : 0;
+    const int length = own.length <= p.most ? own.within_reach() : 0;
     const double pivot = length ? own.pivot() : 0;
 #pragma unroll
     for (int some = 0; some < TILES; some += TOGETHER) {
         AskedOfBoth<TOGETHER> asked;
 #pragma unroll
         for (int i = 0; i < TOGETHER; ++i)
-            if (some + i < TILES) asked.ask(i, own.data, own.other, length, ((some + i) * WARP + lane) * i64(PER_LOAD));
+            if (some + i < TILES) asked.ask(i, own.data, own.other, length, ((some + i) * WARP + lane) * PER_LOAD);
 #pragma unroll
         for (int i = 0; i < TOGETHER; ++i) {
             if (some + i >= TILES) continue;
-            const i64 at = ((some + i) * WARP + lane) * i64(PER_LOAD);
+            const int at = ((some + i) * WARP + lane) * PER_LOAD;
             MomentSums of_lane;
             asked.template add_to<true>(of_lane, i, own.data, own.other, length, at, pivot);
             if (LONGER && length > TURN) add_turns(of_lane, own.data, own.other, length, pivot, at + TURN);
@@ -356,15 +345,29 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) moments(const
     store_alone(p, first_group, sums);
 }
 #else
+// The sums of a block's threads, in thread 0: of each warp its lanes' first, half of which add up the one and half the other, then the
+// warps'.
+__device__ inline TwoSums across_block(double first, double second) {
+    constexpr int WIDTH = warp::power_of_two(WARPS);
+    __shared__ double of_warps[2][WARPS];
+    const int lane = threadIdx.x % WARP;
+    double both[] = {first, second};
+    const double of_warp = warp::multi_reduce<2, WARP / 2, 1>(both);
+    if (lane % (WARP / 2) == 0) of_warps[lane / (WARP / 2)][threadIdx.x / WARP] = of_warp;
+    __syncthreads();
+    if (threadIdx.x >= WARP) return {0, 0};
+    const auto of_block = [&](int which) { return warp::tree<WIDTH>(lane < WARPS ? of_warps[which][lane] : 0.0); };
+    return {of_block(0), of_block(1)};
+}
+
 extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) moments(const __grid_constant__ Moments p) {
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const i64 group = blockIdx.x;
     const MomentGroup own(p, group);
     // Groups that have a warp to themselves, and wrong ones among them, are stored there.
     if (p.most > 0 && (own.length <= p.most || own.is_wrong)) return;
     const double pivot = own.pivot();
     TwoSums sums = {0, 0};
-    const i64 size = ragged::loads_of(own.length, TURN) * TURN, chunks = (own.length + size - 1) / size;
+    const i64 size = ragged::loads_of(own.length, TURN) * TURN, chunks = own.length ? ragged::chunks_of(own.length, TURN) : 0;
     const bool alone = chunks <= 1 && gridDim.y == 1;
     // The slots of a segment begin where those of all before it have ended at the latest.
     constexpr i64 LEAST = ragged::LEAST_LOADS * TURN;
@@ -373,16 +376,16 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) moments(const
     for (i64 chunk = blockIdx.y; chunk < chunks; chunk += gridDim.y) {
         const i64 at = chunk * size;
         MomentSums part;
-        add_turns(part, own.data + at, own.other + at, min(own.length - at, size), pivot, (warp * WARP + lane) * i64(PER_LOAD));
+        add_turns(part, own.data + at, own.other + at, static_cast<int>(min(own.length - at, size)), pivot, static_cast<int>(threadIdx.x) * PER_LOAD);
         part.fold();
-        const double first = warp::across_warps<WARPS>(warp::tree<WARP>(part.first[0]));
-        const double second = warp::across_warps<WARPS>(warp::tree<WARP>(part.second[0]));
+        if (chunk != blockIdx.y) __syncthreads();  // the sums of the chunk before have been read
+        const TwoSums both = across_block(part.first[0], part.second[0]);
         if (threadIdx.x != 0) continue;
         if (alone) {
-            sums = {first, second};
+            sums = both;
         } else {
-            grid::publish(slots + 2 * chunk, first);
-            grid::publish(slots + 2 * chunk + 1, second);
+            grid::publish(slots + 2 * chunk, both.first);
+            grid::publish(slots + 2 * chunk + 1, both.second);
         }
     }
     // The last block starts last, so those that it waits for are running or done.
@@ -393,8 +396,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) moments(const
             sums.first += grid::take(slots + 2 * chunk, grid::look(slots + 2 * chunk));
             sums.second += grid::take(slots + 2 * chunk + 1, grid::look(slots + 2 * chunk + 1));
         }
-        const double first = warp::across_warps<WARPS>(warp::tree<WARP>(sums.first));
-        sums = {first, warp::across_warps<WARPS>(warp::tree<WARP>(sums.second))};
+        sums = across_block(sums.first, sums.second);
     }
     if (threadIdx.x == 0) store(p, group, own.length, own.is_wrong, sums);
 }

@@ -1,5 +1,4 @@
-// Four neighbouring numbers of each lane, of 16 or 32 bits, where rows begin at any number.  The lanes of a warp have the numbers of a
-// row one behind the other, and all of them call these functions.
+// Neighbouring numbers of each lane, of 16 or 32 bits, where rows begin at any number.
 
 #pragma once
 
@@ -24,25 +23,25 @@ __device__ inline void write_granule(void* to, const u32 (&words)[WORDS]) {
     else *static_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
 }
 
-// A lane's numbers, `beyond` its first ones, a multiple of four, of a row that begins anywhere and has so many `left` from there on;
-// `absent` where it has none, but for IS_WHOLE.  Each lane reads its own ones, of 16 bits the words that hold them: that reads a line of
-// memory several times, but from the first cache.
-template <bool IS_WHOLE, typename Number>
-__device__ inline void read_fours(const Number* first, int beyond, int left, u32 absent, u32 (&words)[sizeof(Number)]) {
+// A lane's numbers that these words hold, `beyond` its first ones, an even number, of a row that begins anywhere and has so many `left`
+// from there on; `absent` where it has none, but for IS_WHOLE.  Each lane reads its own ones, of 16 bits the words that hold them: that
+// reads a line of memory several times, but from the first cache.
+template <bool IS_WHOLE, typename Number, int WORDS>
+__device__ inline void read_own(const Number* first, int beyond, int left, u32 absent, u32 (&words)[WORDS]) {
     if constexpr (sizeof(Number) == 4) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) words[i] = IS_WHOLE || i < left ? __ldg(first + beyond + i) : absent;
+        for (int i = 0; i < WORDS; ++i) words[i] = IS_WHOLE || i < left ? __ldg(first + beyond + i) : absent;
     } else {
         const int odd = static_cast<int>(reinterpret_cast<u64>(first) / sizeof(Number) % 2);
         const u32* const pairs = reinterpret_cast<const u32*>(first - odd) + beyond / 2;
-        u32 read[3];
+        u32 read[WORDS + 1];
 #pragma unroll
-        for (int i = 0; i < 3; ++i) read[i] = (i < 2 || odd) && (IS_WHOLE || 2 * i < left + odd) ? __ldg(pairs + i) : absent;
-        words[0] = __funnelshift_r(read[0], read[1], 16 * odd);
-        words[1] = __funnelshift_r(read[1], read[2], 16 * odd);
-        if (IS_WHOLE) return;
-        if (left < 2) words[0] = left < 1 ? absent : __byte_perm(words[0], absent, 0x7610);
-        if (left < 4) words[1] = left < 3 ? absent : __byte_perm(words[1], absent, 0x7610);
+        for (int i = 0; i <= WORDS; ++i) read[i] = (i < WORDS || odd) && (IS_WHOLE || 2 * i < left + odd) ? __ldg(pairs + i) : absent;
+#pragma unroll
+        for (int i = 0; i < WORDS; ++i) {
+            words[i] = __funnelshift_r(read[i], read[i + 1], 16 * odd);
+            if (!IS_WHOLE && left < 2 * i + 2) words[i] = left < 2 * i + 1 ? absent : __byte_perm(words[i], absent, 0x7610);
+        }
     }
 }
 
@@ -52,8 +51,8 @@ struct alignas(16) StagedFours {
     Number front[16 / sizeof(Number)], numbers[4 * WARP + 16 / sizeof(Number)];
 };
 
-// Writes a lane's numbers, `beyond` its first ones, as far as the row has such, by way of the warp's own memory: there lanes find
-// numbers that are neighbours in memory.
+// Writes a lane's four numbers, `beyond` its first ones, as far as the row has such, by way of the warp's own memory: there lanes find
+// numbers that are neighbours in memory.  All lanes of a warp call this, which have the numbers of a row one behind the other.
 template <bool IS_WHOLE, typename Number>
 __device__ inline void write_fours(Number* first, int beyond, int left, const u32 (&words)[sizeof(Number)], StagedFours<Number>& staged) {
     const int lane = threadIdx.x % WARP, end = left + 4 * lane;  // of the row, from the warp's first number on

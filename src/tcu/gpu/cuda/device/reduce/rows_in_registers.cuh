@@ -12,6 +12,8 @@
 //   CONVERTED  1: terms become whole numbers by conversions to 64 bits; 0: by additions (Terms)
 //   CODES    1: 16-bit numbers alone are kept, and what is made of them is made again; so a thread has room for twice as many
 //   PASSES   1: several passes over a row; 0: it is kept
+//   STRAIGHT 1: of WHOLE loads nobody asks whether the row has numbers, which it must have then: one text without branches, which has the
+//            fewest instructions; 0: each thread asks, and the compiler does not make of all numbers at once what takes more registers
 //
 // An instruction for each number counts: of 16-bit numbers memory has 2.3·10^12 a second, and the multiprocessors of an H200
 // 33·10^12 instructions.  So numbers are converted from the words that hold two of them, nobody asks whether a number of a whole
@@ -23,6 +25,7 @@
 #include "device/load/array.cuh"
 #include "device/load/cluster.cuh"
 #include "device/types/ieee.cuh"
+#include "device/warp/uniform.cuh"
 #include "device/warp/warp_reduce.cuh"
 
 namespace tcu::reduce {
@@ -68,7 +71,7 @@ __device__ inline Working larger(Working x, Working y) {
 #define PAIRED (__CUDA_ARCH__ >= 800 && (ELEMENT == BINARY16 || ELEMENT == BFLOAT16))
 
 #if PAIRED
-// The same of two numbers of 16 bits each.
+// The same of two numbers of 16 bits each, and the smaller ones.
 __device__ inline u32 larger_pair(u32 x, u32 y) {
     u32 most;
 #if ELEMENT == BFLOAT16
@@ -77,6 +80,15 @@ __device__ inline u32 larger_pair(u32 x, u32 y) {
     asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(most) : "r"(x), "r"(y));
 #endif
     return most;
+}
+__device__ inline u32 smaller_pair(u32 x, u32 y) {
+    u32 least;
+#if ELEMENT == BFLOAT16
+    asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(least) : "r"(x), "r"(y));
+#else
+    asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(least) : "r"(x), "r"(y));
+#endif
+    return least;
 }
 #endif
 
@@ -210,19 +222,26 @@ struct WholeSum {
     }
 };
 
-// The number of this thread's row, and which of the row's threads it is.
+// The number of this thread's row, and which of the row's threads it is.  Where a row has all of a block, nothing is computed of the
+// thread's number, so that what follows is the same in all threads, and is computed once for a warp.
 __device__ inline i64 row_number() {
-    return CLUSTER > 1 ? blockIdx.x / CLUSTER : static_cast<i64>(blockIdx.x) * (BLOCK / min(BLOCK, ROW_THREADS)) + threadIdx.x / ROW_THREADS;
+    if constexpr (WARPS > 1) return blockIdx.x / CLUSTER;
+    return static_cast<i64>(blockIdx.x) * (BLOCK / ROW_THREADS) + threadIdx.x / ROW_THREADS;
 }
 __device__ inline int thread_of_row() {
-    return CLUSTER > 1 ? static_cast<int>(blockIdx.x % CLUSTER * BLOCK + threadIdx.x) : static_cast<int>(threadIdx.x % ROW_THREADS);
+    if constexpr (WARPS > 1) return static_cast<int>(blockIdx.x % CLUSTER * BLOCK + threadIdx.x);
+    return static_cast<int>(warp::opaque(threadIdx.x % ROW_THREADS));
 }
+
+// The row that this thread reads: of a block that has fewer rows than room for them, some read the last one, too, and write nothing.
+__device__ inline i64 row_to_read(i64 rows) { return WARPS > 1 ? row_number() : min(row_number(), rows - 1); }
+__device__ inline bool has_row(i64 rows) { return WARPS > 1 || row_number() < rows; }
 
 // A row in memory, and which of its vectors are this thread's.
 struct RowInMemory {
     const Code* granules;  // where the one begins that holds its first number
     int beside, at;        // numbers of that granule in front of it; the thread among the row's
-    RowIndex length;       // 0 of a row that is not there
+    RowIndex length;       // 0 of a row that is not read
 
     __device__ RowInMemory(const Code* data, RowIndex length, int at)
         : beside(PARTIAL && length > 0 ? static_cast<int>(reinterpret_cast<u64>(data) % 16 / sizeof(Code)) : 0), at(at), length(length) {
@@ -238,7 +257,7 @@ struct RowInMemory {
     __device__ RowIndex offset(RowIndex first, int i) const { return behind(first, i) + at * PER_LOAD - beside; }
 
     // Whether vector i, which begins there, has numbers of the row.
-    __device__ bool has(int i, RowIndex offset) const { return i < WHOLE ? length > 0 : offset < length; }
+    __device__ bool has(int i, RowIndex offset) const { return i < WHOLE ? STRAIGHT || length > 0 : offset < length; }
 
     // Whether it has no others.
     __device__ bool is_whole(int i, RowIndex offset) const {
@@ -295,12 +314,14 @@ struct OwnNumbers {
     template <Sign SIGN>
     __device__ Working largest(const RowInMemory& row, RowIndex first) const {
 #if PAIRED
-        u32 most = LOWEST_CODE * 0x10001u;
+        constexpr u32 SIGNS = 0x80008000, TURN = SIGN == TURNED ? SIGNS : 0;
+        u32 most = LOWEST_CODE * 0x10001u ^ TURN;
         every_vector(row, first, [&](int i, RowIndex) {
 #pragma unroll
             for (u32 word : v[i].word)
-                most = larger_pair(most, SIGN == TURNED ? word ^ 0x80008000 : SIGN == NONE ? word & 0x7fff7fff : word);
+                most = SIGN == TURNED ? smaller_pair(most, word) : larger_pair(most, SIGN == NONE ? word & ~SIGNS : word);
         });
+        most ^= TURN;
         return larger(real(static_cast<Code>(most)), real(static_cast<Code>(most >> 16)));
 #else
         Working most = lowest();
@@ -415,6 +436,9 @@ __device__ inline void store(const RowInMemory& row, ResultNumber* out, RowIndex
     store_at_places(row, out, first, [](RowIndex) {}, finished);
 }
 
+// Which talk of a row's blocks is the first of sums, behind those of largest numbers, and which is behind that of one sum.
+constexpr int TALK_OF_SUM = 2, FURTHER_TALK = 3;
+
 #if CLUSTER > 1
 constexpr int TALKS = 9;
 constexpr int MOST_WORDS = 2;
@@ -511,7 +535,7 @@ __device__ inline WholeSum whole_sum_of_row(WholeSum sum) {
 #pragma unroll
     for (int i = 0; i < WORDS; ++i) told[i] = sum.words[i];
     sum = WholeSum();
-    const WordsOfBlocks words = heard_blocks<2 + WHICH>(told);
+    const WordsOfBlocks words = heard_blocks<TALK_OF_SUM + WHICH>(told);
 #pragma unroll
     for (int block = 0; block < CLUSTER; ++block)
 #pragma unroll
