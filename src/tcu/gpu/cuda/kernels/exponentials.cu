@@ -8,11 +8,15 @@
 // Vectors are whole granules of 16 bytes of memory, wherever the row begins; elements beside it count as -inf, whose
 // exponentials are 0.
 //
-// The floor is memory, and of 16 bits instructions: 4.2 TB/s of copying leave 31 for a number of softmax, which has about 24, and
-// reading leaves 14.  Of copying's rate softmax reaches, of bfloat16, 0.92 for rows of 256 numbers, 0.85 of 8192, 0.75 of 32,768 and 0.66
-// of 131,072, of which a warp's schedulers issue in three of four cycles; of binary32 0.98 and 0.99, of 50,257 numbers 0.91.  The
-// logarithms of sums of bfloat16 read 2.1 to 2.4 TB/s up to 131,072 numbers, of 50,257 1.9; of binary32 0.92 to 0.95 of copying up to
-// 8192, 0.72 of 131,072.  Longer rows, which are read several times, reach 0.4 to 0.5 (H200).
+// The floor is memory, and of 16 bits instructions: 4.2 TB/s of copying leave 31 for a number of softmax, which has about 22, and
+// reading leaves 14 of 19 to 22.  Of copying's rate softmax reaches, of bfloat16, 0.95 to 0.98 for rows of up to 8192 numbers, and where a
+// cluster keeps a row 0.80 of 16,384, 0.73 of 32,768 and 0.64 of 131,072; of binary32 0.95 to 0.99, of 50,257 numbers 0.90.  The
+// logarithms of sums of bfloat16 reach 0.54 to 0.65 up to 131,072 numbers, of 50,257 0.49; of binary32 0.93 to 1.05 up to 16,384, 0.79 of
+// 131,072.  Longer rows, which are read several times, reach 0.4 to 0.5 (H200).
+//
+// What a thread does once for a row counts: 32 numbers have 560 instructions of their own, and had 250 besides.  Where threads do not ask
+// whether their row is there, and one address serves all of a row's loads, it is 130: softmax of 8192 numbers of bfloat16 took 132 us
+// in place of 147 (H200).
 //
 // Compiled with what reduce/rows_in_registers.cuh names, and
 //   FINISH  SHARE: e / S; LOG_SHARE: its logarithm; LOG: m + log S, a number for each row;

@@ -9,8 +9,12 @@
 // The floor is reading each number once.  A number costs three instructions in binary64, and a conversion, of which a multiprocessor
 // makes 16 a cycle: enough for all that memory has.  To put its bits where binary64 has them by shifts took more instructions, and as much
 // time or up to 0.12 more.  A short group costs as much as 250 numbers if it is added up alone, most of it shuffles and two divisions; so
-// several are added up and finished at once.  Of copying's rate variances reach, of bfloat16, 0.84 for rows of 256 numbers, 0.70 of 1000,
-// 0.85 of 8192, 0.67 of 32,768, 0.82 of 131,072 and 0.62 of 50,257, which begin anywhere; of binary32 0.91 to 1.03 and 0.85 (H200).
+// several are added up and finished at once.  Of copying's rate variances reach, of bfloat16, 0.83 for rows of 256 numbers, 0.69 of 1000,
+// 0.85 of 8192, 0.67 of 32,768, 0.83 of 131,072 and 0.62 of 50,257, which begin anywhere; of binary32 0.92 to 1.07, but 0.79 of 16,384,
+// and 0.84 of 50,257 (H200).
+//
+// What went to memory and back: places of 64 bits, of which a turn of a block's threads needs several, and vectors shifted to where their
+// numbers begin (of 50,257 numbers of binary32 2.4 TB/s in place of 3.6).
 //
 // Compiled with ELEMENT and LAYOUT (load/array.cuh; ALIGNED: every group begins at a multiple of 16 bytes), and
 //   PLAN_WARPS  of a block of the plan

@@ -5,9 +5,9 @@
 // read once, and each result written once.  With PASSES it is longer than that, and read once for each step.
 //
 // The floor is memory, and of 16 bits instructions: 4.2 TB/s of copying leave 31 for a number; rms_norm has about 15, layer_norm 25.
-// Of copying's rate rms_norm reaches 0.95 to 0.99 for rows of 256 to 131,072 numbers, of 50,257 0.93 of bfloat16 and 0.85 of binary32;
-// layer_norm of binary32 0.96 to 0.99 up to 8192, 0.88 of 32,768 and 0.75 of 131,072, of bfloat16 0.78 to 0.87 up to 32,768 and 0.76 of
-// 131,072.  Longer rows, which are read several times, reach 0.35 to 0.5 (H200).
+// Of copying's rate rms_norm reaches 0.95 to 0.99 for rows of 256 to 131,072 numbers, but 0.91 of 16,384 of bfloat16; of 50,257 0.92 of
+// bfloat16 and 0.85 of binary32; layer_norm of binary32 0.97 to 0.99 up to 8192, 0.85 of 32,768 and 0.72 of 131,072, of bfloat16 0.86 to
+// 0.93 up to 8192, 0.73 of 16,384, 0.87 of 32,768 and 0.78 of 131,072.  Longer rows, which are read several times, reach 0.35 to 0.5 (H200).
 //
 // Compiled with what reduce/rows_in_registers.cuh names, and
 //   WEIGHT, BIAS  1: results are multiplied by a number for each place of a row, and one is added then, each step rounded

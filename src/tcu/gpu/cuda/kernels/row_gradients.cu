@@ -10,11 +10,11 @@
 //
 // The floor is memory: two numbers read and one written; of bfloat16 4.2 TB/s leave 47 instructions for a number, of which centred norms
 // take about 40, and conversions to binary64, of which a multiprocessor makes 16 a cycle, take half of the time.  Of copying's rate, of
-// bfloat16, softmax reaches 1.02 to 1.04 for rows of 256 to 32,768 numbers and 0.93 of 131,072; log_softmax 0.89 to 0.96 up to 8192, 0.72
-// of 32,768; rms_norm 0.97 to 1.03 up to 8192, 0.86 of 131,072, but 0.53 of 32,768, which one block reads again; layer_norm 0.67 to 0.73
-// up to 8192; variances, of which one number is read and one written, 0.77 to 0.87 up to 8192.  Of binary32 all but roots of variances
-// reach 0.97 to 1.05 up to 8192, softmax 1.02 and rms_norm 0.97 of 131,072.  Rows that begin anywhere are slower: of 50,257 numbers
-// softmax 0.70 and 0.82, rms_norm 0.62 and 0.71, layer_norm 0.37 and 0.54 (H200).
+// bfloat16, softmax reaches 1.01 to 1.03 for rows of 256 to 32,768 numbers and 0.92 of 131,072; log_softmax 0.89 to 0.96 up to 8192, 0.72
+// of 32,768; rms_norm 0.93 to 1.02 up to 32,768, 0.85 of 131,072; layer_norm 0.67 to 0.76 up to 8192, 0.57 of 32,768; variances, of which
+// one number is read and one written, 0.76 to 0.87 up to 32,768.  Of binary32 all but roots of variances reach 0.97 to 1.04 up to 8192,
+// softmax 1.01 and rms_norm 0.96 of 131,072.  Rows that begin anywhere are slower: of 50,257 numbers softmax 0.70 and 0.81, rms_norm 0.61
+// and 0.70, layer_norm 0.36 and 0.53; so are those of 262,144, which are read again: 0.34 to 0.61 (H200).
 //
 // Compiled with ELEMENT and RESULT (types/options.cuh), and
 //   FINISH      SHARE: of softmax, where `kept` are its results; in what follows they are the numbers:
