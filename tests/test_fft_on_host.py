@@ -19,7 +19,7 @@ from cuda_on_host import HostLibrary, KernelFailed
 from test_kernels_on_host import HostGpu
 
 from tcu.engines import host as model
-from tcu.gpu import GpuError, fft, fft_pass, fft_passes
+from tcu.gpu import GpuError, fft, fft_pass, fft_passes, fft_tiles
 from tcu.model.fft import convolution_kernel
 from tcu.ops.fft import FftCall
 from tcu.plan import fft as plans
@@ -70,7 +70,7 @@ def in_binary16(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(plans, "_LANES_WIDEST", 64)
     monkeypatch.setitem(plans._FIRST, "binary16", 64)
     monkeypatch.setattr(plans, "_ROOM", 7)
-    monkeypatch.setitem(fft_pass._TILE, "binary16", 512)
+    monkeypatch.setitem(fft_tiles._TILE, "binary16", 512)
     yield from planned_anew()
 
 
@@ -313,7 +313,7 @@ def test_transforms_in_binary16_of_what_is_not_finite(host: HostGpu, n: int) -> 
 @pytest.mark.usefixtures("in_binary16")
 def test_parts_of_lanes_take_turns_where_there_is_little_shared_memory(host: HostGpu) -> None:
     rng = np.random.default_rng(8)
-    object.__setattr__(host.gpu, "shared_memory", fft_pass._STATIC + 600)
+    object.__setattr__(host.gpu, "shared_memory", fft_tiles._STATIC + 600)
     for n in (256, 4096):
         check(host, FftCall(of_many_sizes(rng, 3, n), "forward", n, 1, pairs=True))
     assert {macros["IN_PARTS"] for macros in host.macros} == {1}
@@ -330,13 +330,13 @@ def test_multiprocessors_of_little_shared_memory(host: HostGpu, dtype: Any, kind
     x = numbers(np.random.default_rng(5), (3, n // 2 + 1 if kind == "to_real" else n), dtype)
     call = FftCall(x.real.copy() if kind == "from_real" else x, kind, n, 1)
     object.__setattr__(
-        host.gpu, "shared_memory", fft_pass._STATIC + n * size * (3 if kind == "from_real" else 5) // 8
+        host.gpu, "shared_memory", fft_tiles._STATIC + n * size * (3 if kind == "from_real" else 5) // 8
     )
     check(host, call)
     assert ("fft_unfold" in host.launches) == (kind == "from_real")
     engine._launch.cache_clear()
     launches = len(host.launches)
-    object.__setattr__(host.gpu, "shared_memory", fft_pass._STATIC + n * size // 8)
+    object.__setattr__(host.gpu, "shared_memory", fft_tiles._STATIC + n * size // 8)
     check(host, call)
     assert len(host.launches) - launches == (
         3 if kind == "from_real" else 2
@@ -355,7 +355,7 @@ def test_more_transforms_than_a_launch_numbers(host: HostGpu, monkeypatch: pytes
 
 def test_fewer_columns_where_there_is_little_shared_memory(host: HostGpu) -> None:
     x = numbers(np.random.default_rng(2), (64, 40), np.complex64)
-    object.__setattr__(host.gpu, "shared_memory", fft_pass._STATIC + 4 * 64 * 10)
+    object.__setattr__(host.gpu, "shared_memory", fft_tiles._STATIC + 4 * 64 * 10)
     check(host, FftCall(x, "forward", 64, 0))
 
 
@@ -366,8 +366,8 @@ def test_blocks_of_a_cluster_share_a_transform(
     host: HostGpu, n: int, blocks: int, kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a length that is even, of which 20 columns of 25 are left, too."""
-    monkeypatch.setattr(fft_pass, "_MOST", {"binary32": 256, "binary64": 256})
-    monkeypatch.setitem(fft_pass._TILE, "binary32", 512)
+    monkeypatch.setattr(fft_tiles, "_MOST", {"binary32": 256, "binary64": 256})
+    monkeypatch.setitem(fft_tiles._TILE, "binary32", 512)
     whole = n * (2 if kind in ("from_real", "to_real") else 1)
     rng = np.random.default_rng(n)
     for rows, count in ((1, whole), (3, whole - 5), (3, whole + 4)):
@@ -381,7 +381,7 @@ def test_blocks_of_a_cluster_share_a_transform(
 def test_a_pass_that_no_cluster_has_room_for_is_two_launches(
     host: HostGpu, kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fft_pass, "_MOST", {"binary32": 256, "binary64": 256})
+    monkeypatch.setattr(fft_tiles, "_MOST", {"binary32": 256, "binary64": 256})
     object.__setattr__(host.gpu, "compute_capability", (8, 0))
     rng = np.random.default_rng(5)
     for n, count in ((1024, 1024), (686, 680), (750, 760)):
@@ -454,7 +454,7 @@ def test_an_error_in_the_kernel_of_lanes_is_seen(host: HostGpu, right: str, wron
     def check_all() -> None:
         for little in (0, 600):
             engine._launch.cache_clear()
-            object.__setattr__(host.gpu, "shared_memory", fft_pass._STATIC + little if little else 227 << 10)
+            object.__setattr__(host.gpu, "shared_memory", fft_tiles._STATIC + little if little else 227 << 10)
             for call in calls:
                 check(host, call)
 

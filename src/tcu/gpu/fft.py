@@ -9,18 +9,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from tcu.gpu.device import Gpu, call
-from tcu.gpu.fft_pass import (
-    FftLines,
-    FftPlaces,
-    FftStep,
-    Room,
-    SourceKind,
-    cluster_of,
-    has_room,
-    pair_bytes,
-    pass_kernel,
-)
+from tcu.gpu.fft_pass import pass_kernel
 from tcu.gpu.fft_passes import passes_kernel, sharing_of
+from tcu.gpu.fft_step import FftLines, FftPlaces, FftStep, Room, SourceKind, pair_bytes
+from tcu.gpu.fft_tiles import cluster_of, has_room
 from tcu.gpu.launch import OUT, Given, KernelChoice, Launch, Recipe, Space, X
 from tcu.gpu.structs import struct
 from tcu.gpu.tables import DeviceTable

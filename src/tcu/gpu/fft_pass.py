@@ -1,46 +1,25 @@
-"""The kernel of a pass of fast Fourier transforms: how its blocks share numbers, and what each pass does besides."""
+"""The kernel of a pass of fast Fourier transforms."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
 
 from tcu.formats import get_format
-from tcu.gpu.device import CLUSTERED, MOST_OF_CLUSTER, REGISTERS, Gpu
-from tcu.gpu.launch import ROOM, Given, KernelChoice
+from tcu.gpu.device import CLUSTERED, Gpu
+from tcu.gpu.fft_step import FftLines, FftStep, Room
+from tcu.gpu.fft_tiles import Tile, tile_of
+from tcu.gpu.launch import Given, KernelChoice
 from tcu.gpu.structs import Struct, constants, struct
 from tcu.gpu.tables import DeviceTable
 from tcu.plan.butterflies import LENGTHS, butterfly
 from tcu.plan.fft import MOST_SHIFT, TOP, FftPlan, Pass, level_twiddles, pass_twiddles
 
-__all__ = [
-    "FftLines", "FftPass", "FftPlaces", "FftStep", "Room", "SourceKind", "Tile", "cluster_of", "has_room", "pair_bytes", "pass_kernel",
-    "pass_macros", "pass_problem", "pass_takes", "tile_of",
-]  # fmt: skip
+__all__ = ["pass_kernel", "pass_macros", "pass_problem", "pass_takes"]
 
-_BANKS = 128
-"""Bytes of a row of shared memory's banks."""
-_TILE = {"binary16": 8192, "binary32": 4096, "binary64": 2048}
-"""Numbers of a block, unless its columns would be shorter than a few sectors of memory: four blocks and more on a multiprocessor."""
-_MOST = {"binary16": 1 << 15, "binary32": 1 << 14, "binary64": 1 << 13}
-"""Numbers of a block, at most: one block on a multiprocessor."""
-_SECTOR = 32
-"""Bytes of neighbouring columns, at least: of 16, as two blocks write parts of a sector, passes took 2 to 3 times as long (H200)."""
-_NEIGHBOURS = 16
-"""Columns of a block, if two blocks on a multiprocessor have room for them."""
 _FEW = 1
 """Blocks of a multiprocessor, of which none reads while others compute; of two, 2^13 numbers of binary32 took 293 us in place of 275 (H200)."""
-_STATIC = 8192
-"""Bytes of shared memory that a block takes besides, at most."""
-
-
-def pair_bytes(format: str) -> int:
-    """Of a complex number whose parts have that format."""
-    return 2 * get_format(format).dtype.itemsize
 
 
 def _code(value: float) -> int:
@@ -86,14 +65,6 @@ SCALES = constants(FIELD=TOP + 126, MOST_SHIFT=MOST_SHIFT)
 """Of binary32's exponent field, so much more than the power of two of a scale."""
 
 
-FftPlaces = struct("FftPlaces", """
-    i64 batch;   // from one to the next
-    i64 block;
-    i64 column;
-    i64 number;  // of a column
-""")  # fmt: skip
-
-
 FftPass = struct("FftPass", """
     const void* source;
     void* target;
@@ -116,44 +87,6 @@ FftPass = struct("FftPass", """
 """)  # fmt: skip
 
 
-SourceKind = Literal["PAIRS", "REALS", "NEIGHBOURS", "HERMITIAN", "HALVES"]
-"""As in fft_pass.cu."""
-
-
-@dataclass(frozen=True)
-class FftLines:
-    """Transforms in memory: up to three dimensions of them, outermost first; strides in pairs, or in real numbers where
-    there are no pairs.
-    """
-
-    format: str
-    """Of real numbers."""
-    kind: SourceKind
-    extents: tuple[int, ...]
-    strides: tuple[int, ...]
-    number: int
-    """From a number to the next; of neighbours, from a real number to the next."""
-    count: int
-    """Numbers along the axis; of neighbours, real ones."""
-    even: bool = True
-    """Whether the memory begins at a multiple of two numbers' bytes."""
-
-    @property
-    def step(self) -> int:
-        """From one number of a transform to the next."""
-        return self.number * (2 if self.kind == "NEIGHBOURS" else 1)
-
-    @property
-    def rows(self) -> int:
-        return math.prod(self.extents)
-
-    def places(self, column: int | None) -> tuple[int, int, int]:
-        """The strides of batch, block and column, one dimension of which is the column."""
-        rest = [stride for i, stride in enumerate(self.strides) if i != column]
-        outer, inner = (*(0,) * (2 - len(rest)), *rest)
-        return outer, inner, 0 if column is None else self.strides[column]
-
-
 @lru_cache(maxsize=64)
 def _twiddles(each: Pass, work: str, gpu: Gpu) -> DeviceTable:
     tables, left = [np.zeros((0, 2))], each.length
@@ -168,238 +101,6 @@ def _twiddles(each: Pass, work: str, gpu: Gpu) -> DeviceTable:
 def _coarse(n: int, work: str, gpu: Gpu) -> tuple[int, DeviceTable, DeviceTable]:
     shift, high, low = pass_twiddles(n, work)
     return shift, DeviceTable(high, gpu), DeviceTable(low, gpu)
-
-
-class Room:
-    """What launches have: memory between them, in bytes, and tables."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self.tables: list[DeviceTable] = []
-        self.groups = 0
-        """Of which blocks tell each other."""
-
-    def take(self, size: int) -> Given:
-        begin = self.size
-        self.size += -(-size // 256) * 256
-        return ROOM, begin
-
-    def keep(self, table: DeviceTable) -> DeviceTable:
-        self.tables.append(table)
-        return table
-
-    @property
-    def words(self) -> int:
-        return -(-self.size // 8)
-
-
-@dataclass
-class FftStep:
-    """A pass: where everything lies, and what is done besides."""
-
-    each: Pass
-    n: int
-    """Of the transform that the passes make."""
-    whole: int
-    """Of the transform that these serve."""
-    reads: FftLines
-    writes: FftLines
-    source: Given
-    target: Given
-    begins: Struct
-    to: Struct
-    columns: int
-    rows_in: bool
-    rows_out: bool
-    blocks: int = 1
-    batches: int = 1
-    known: bool = False
-    """Whether blocks and columns depend on the plan alone."""
-    left: int = 0
-    """Of the transform, where results are multiplied by roots of unity; else 0."""
-    level: Pass | None = None
-    """The pass whose first level this is, by whose twiddle factors results are multiplied."""
-    numbers: Struct = field(default_factory=FftPlaces)
-    results: Struct = field(default_factory=FftPlaces)
-    ups: Struct = field(default_factory=FftPlaces)
-    downs: Struct = field(default_factory=FftPlaces)
-    up: Given | None = None
-    down: Given | None = None
-    taken: int | None = None
-    """Numbers of the transform that there are; None: all."""
-    made: int | None = None
-    """Results that are wanted; None: all."""
-    swap_in: bool = False
-    swap_out: bool = False
-    swap_last: bool = False
-    table_in: DeviceTable | None = None
-    table_out: DeviceTable | None = None
-    halves: DeviceTable | None = None
-    factor: float = 1.0
-    of_lanes: bool = False
-    """Whether all is done in binary16, of two numbers at a time."""
-    halved: bool = False
-    """Whether these are the even and the odd numbers of a column, else of two columns."""
-    fall: int = 0
-    drop: int = 0
-    """Columns are divided by 2 to these besides, before the first level and with roots of unity."""
-
-    @property
-    def by_column(self) -> bool:
-        return self.rows_in or self.rows_out
-
-    @property
-    def side(self) -> int:
-        """Columns whose numbers are lanes of the same."""
-        return 2 if self.of_lanes and not self.halved else 1
-
-    @property
-    def is_short(self) -> bool:
-        all_there = {"NEIGHBOURS": 2 * self.n, "HALVES": self.n + 1}.get(self.reads.kind, self.n)
-        return (self.taken is not None and self.taken < all_there) or (
-            self.made is not None and self.made < self.n
-        )
-
-
-@dataclass(frozen=True)
-class Tile:
-    """What a block has in hand."""
-
-    columns: int
-    threads: int
-    resident: int
-    """Blocks on a multiprocessor."""
-    pitch: int
-    shared: int
-    in_parts: bool
-    """Whether real and imaginary parts take turns in shared memory."""
-    cluster: int = 1
-    """Blocks that share a transform."""
-    side: int = 1
-    """Transforms in each of the columns."""
-
-    @property
-    def width(self) -> int:
-        """Transforms of a block."""
-        return self.columns * self.side
-
-    def of(self, step: FftStep) -> int:
-        """Tiles of a block of columns."""
-        return -(-step.columns // self.width)
-
-    def by(self, threads: int, step: FftStep, plan: FftPlan) -> Tile:
-        """The same, of fewer threads."""
-        if threads == self.threads:
-            return self
-        own = step.each.length * self.columns // threads
-        return replace(self, threads=threads, resident=_resident(step, own, threads, plan))
-
-
-def tile_of(step: FftStep, plan: FftPlan, gpu: Gpu) -> Tile:
-    each, side = step.each, step.side
-    # Of binary16, the numbers of both lanes.
-    whole = 8 if step.of_lanes else pair_bytes(plan.work)
-    cluster = cluster_of(step, gpu)
-    if cluster > 1:
-        first = each.radices[0]
-        pitch, shared = _places(each.length // first, first // cluster, whole, by_column=True)
-        threads, resident = _threads(step, each.length // cluster, plan)
-        return Tile(1, threads, resident, pitch, shared, in_parts=False, cluster=cluster)
-    count = _columns(step, plan, gpu)
-    # Complex numbers, or where there is no room for them their parts, of each lane, which take turns.
-    sizes = (whole,) if step.writes.kind == "HALVES" else (whole, 2) if step.of_lanes else (whole, whole // 2)
-    exchanges = len(each.radices) > 1 or step.writes.kind == "HALVES"
-    while True:
-        for size in sizes:
-            pitch, shared = _places(each.length, count // side, size, by_column=step.by_column)
-            shared = shared if exchanges else 0
-            if shared + _STATIC <= gpu.shared_memory:
-                threads, resident = _threads(step, each.length * count // side, plan)
-                return Tile(count // side, threads, resident, pitch, shared, size != whole, side=side)
-        count = max(side, count // 2)
-
-
-def _columns(step: FftStep, plan: FftPlan, gpu: Gpu) -> int:
-    """Of a block."""
-    length, tile = step.each.length * (2 if step.halved else 1), _TILE[plan.work]
-    most = 1 << max(1, _MOST[plan.work] // length).bit_length() - 1
-    sides = ((step.reads, step.rows_in), (step.writes, step.rows_out))
-    # Bytes of neighbouring columns' numbers; 0 where a column's numbers are neighbours.
-    narrow = min((pair_bytes(lines.format) for lines, in_rows in sides if not in_rows), default=0)
-    count = 1 << max(1, tile // length).bit_length() - 1
-
-    def tiles(count: int) -> int:
-        return -(-step.columns // count) * step.blocks * step.batches
-
-    if narrow:
-        least = min(_SECTOR // narrow, most)
-        count = max(count, min(_NEIGHBOURS, most))
-        while count > least and (count * length > 2 * tile or 2 * tiles(count) <= gpu.multiprocessors):
-            count //= 2
-        # So many that none are left over, if that is possible.
-        fitting = range(min(count, _NEIGHBOURS), min(2 * count, 2 * tile // length + 1))
-        count = min(
-            (c for c in fitting if step.columns % c == 0 and c % step.side == 0),
-            key=lambda c: abs(c - count),
-            default=count,
-        )
-    # A few columns, or few transforms, are shared among more blocks.
-    lines = step.blocks * step.batches * step.columns
-    while count > 1 and (
-        count // 2 >= step.columns or (not narrow and lines < count * 2 * gpu.multiprocessors)
-    ):
-        count //= 2
-    return max(step.side, count)
-
-
-def _threads(step: FftStep, numbers: int, plan: FftPlan) -> tuple[int, int]:
-    """(threads of a block of so many numbers, blocks of a multiprocessor)."""
-    # Numbers of a thread: of one of the longest butterflies, or of several; so that no thread is without.
-    longest = max((1, *step.each.radices))
-    own = longest * max(1, 16 // longest)
-    threads = min(512 if plan.work == "binary64" else 1024, -(-numbers // own))
-    return threads, _resident(step, own, threads, plan)
-
-
-def _resident(step: FftStep, own: int, threads: int, plan: FftPlan) -> int:
-    """Blocks of a multiprocessor whose threads have so many numbers each."""
-    # Those of powers of two, of each lane, beside numbers: within 64, three passes of 2^24 took 511 us in place of 443 (H200).
-    powers = step.of_lanes and step.ups.column
-    registers = 128 if plan.work == "binary64" or own > 16 else 80 if powers else 64
-    return max(1, REGISTERS // registers // threads)
-
-
-def has_room(length: int, work: str, gpu: Gpu, *, parts: bool) -> bool:
-    """Whether a block has room for a transform: for its complex numbers, or for their ``parts``, which take turns."""
-    size = pair_bytes(work) // (2 if parts else 1)
-    return (
-        length <= _MOST[work] and _places(length, 1, size, by_column=True)[1] + _STATIC <= gpu.shared_memory
-    )
-
-
-def cluster_of(step: FftStep, gpu: Gpu) -> int:
-    """Blocks that share a transform that one has no room for, if they can; else 1."""
-    length = step.each.length
-    if length <= _MOST["binary32"] or step.writes.format != "binary32" or gpu.compute_capability < CLUSTERED:
-        return 1
-    if not step.by_column or step.writes.kind == "HALVES":
-        return 1
-    first, size = step.each.radices[0], pair_bytes("binary32") // (2 if step.writes.kind == "REALS" else 1)
-    blocks = [
-        b for b in range(2, MOST_OF_CLUSTER + 1)
-        if first % b == 0 and length // first % b == 0 and first // b * size >= _SECTOR and length // b <= 2 * _TILE["binary32"]
-    ]  # fmt: skip
-    return next((b for b in blocks if length // b <= _TILE["binary32"]), blocks[-1] if blocks else 1)
-
-
-def _places(length: int, columns: int, size: int, *, by_column: bool) -> tuple[int, int]:
-    """(places from column to column, bytes) of shared memory for numbers of ``size`` bytes."""
-    if length % 2:
-        return length, columns * length * size
-    banks = _BANKS // size
-    pitch = -(-(length + -(-length // banks)) // banks) * banks + banks // min(columns, banks)
-    places = columns * pitch if by_column else length * columns + length * columns // banks + 1
-    return pitch, places * size
 
 
 def _ahead(step: FftStep, tile: Tile, gpu: Gpu) -> int:

@@ -13,16 +13,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tcu.gpu.device import Gpu
-from tcu.gpu.fft_pass import (
-    FftStep,
-    Room,
-    Tile,
-    pair_bytes,
-    pass_macros,
-    pass_problem,
-    pass_takes,
-    tile_of,
-)
+from tcu.gpu.fft_pass import pass_macros, pass_problem, pass_takes
+from tcu.gpu.fft_step import FftStep, Room, pair_bytes
+from tcu.gpu.fft_tiles import Tile, tile_of
 from tcu.gpu.launch import SPACE, Given, KernelChoice
 from tcu.gpu.structs import struct
 from tcu.plan.fft import FftPlan

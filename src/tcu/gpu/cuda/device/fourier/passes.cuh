@@ -13,7 +13,7 @@ struct Butterfly;
 
 #include "generated/fft_pass/SCALES.inc"
 
-#include "generated/fft_pass/FftPlaces.inc"
+#include "generated/fft_step/FftPlaces.inc"
 
 #include "generated/fft_pass/FftPass.inc"
 
