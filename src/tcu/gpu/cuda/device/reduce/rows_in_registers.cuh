@@ -222,8 +222,9 @@ struct WholeSum {
     }
 };
 
-// The number of this thread's row, and which of the row's threads it is.  Where a row has all of a block, nothing is computed of the
-// thread's number, so that what follows is the same in all threads, and is computed once for a warp.
+// The number of this thread's row, and which of the row's threads it is.  Where a row has all of a block its number does not depend on the
+// thread's, so that a warp computes addresses once; else the thread is hidden from the compiler, which would join it with each load's
+// place, and compute an address of 64 bits for each.
 __device__ inline i64 row_number() {
     if constexpr (WARPS > 1) return blockIdx.x / CLUSTER;
     return static_cast<i64>(blockIdx.x) * (BLOCK / ROW_THREADS) + threadIdx.x / ROW_THREADS;
