@@ -41,7 +41,7 @@ HEAD_START = 2_000_000
 """Cycles that the GPU waits before each call, while the host queues it: a millisecond."""
 ROUNDS = 9
 TOGETHER = 4
-"""Lengths whose functions are compiled at once: processes take ten seconds to begin."""
+"""Lengths whose functions are compiled at once, so that processes begin less often."""
 CHECKED = 1 << 18
 """Numbers of the rows that are compared with the CPU's, one row at least."""
 

@@ -16,12 +16,12 @@ _TUNED = {
     "share": Tuned(threads=1280, most_kept=128), "log_share": Tuned(),
     "log": Tuned(threads=1536, threads_of_codes=1280, most_kept=15, lanes=8),
 }  # fmt: skip
+"""Of rows of 256 to 262,144 numbers of bfloat16 (H200); for gradients what is made of the numbers is kept as long as there is room."""
 _STRAIGHT: dict[tuple[str, int], Straight] = {
     ("share", 16): "in one block", ("log_share", 16): "where what is made of numbers is kept",
     ("log_share", 32): "where rows begin anywhere", ("log", 16): "where what is made of numbers is kept", ("log", 32): "always",
 }  # fmt: skip
 """By the bits of a number, too."""
-"""Of rows of 256 to 262,144 numbers of bfloat16 (H200); for gradients what is made of the numbers is kept as long as there is room."""
 
 
 Exponentials = struct("Exponentials", """

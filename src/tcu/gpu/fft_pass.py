@@ -36,7 +36,7 @@ def _butterflies() -> str:
 
 
 def _program_text(length: int) -> str:
-    """A specialisation of fft_pass.cu's Butterfly."""
+    """A specialisation of Butterfly in device/fourier/passes.cuh."""
     program = butterfly(length)
     lines = [
         f"const Floating v{2 * i + part} = x[{i}].{'im' if part else 're'};"

@@ -29,7 +29,7 @@ FftPlaces = struct("FftPlaces", """
 
 
 SourceKind = Literal["PAIRS", "REALS", "NEIGHBOURS", "HERMITIAN", "HALVES"]
-"""As in fft_pass.cu."""
+"""As in device/fourier/passes.cuh."""
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ _THREADS: dict[str, dict[int, int]] = {
     "alone": {8: 768, 4: 1024, 2: 768}, "of blocks": {8: 1024, 4: 1024, 2: 1024}, "else": {8: 512, 4: 768, 2: 1024},
 }  # fmt: skip
 """Of a multiprocessor at least, by the numbers of a load, for variances of rows and else: so that accumulators stay in registers.  Rows
-have a warp each, which asks for up to 3 vectors ahead, goes on beyond its tiles, or does neither; or blocks.  WHOLE ones need fewer
-registers (of 131,072 numbers of binary32 3.90 in place of 3.39 TB/s, H200)."""
+have a warp each, which asks for up to 3 vectors ahead, goes on beyond its tiles, or does neither; or blocks.  Of copying's
+rate 1000 numbers of binary32 reach 0.92 with 1024 threads and 0.81 with 768, 131,072 1.01 and 0.94 (H200)."""
 
 
 Moments = struct("Moments", """

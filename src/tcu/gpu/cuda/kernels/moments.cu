@@ -13,8 +13,8 @@
 // 0.85 of 8192, 0.67 of 32,768, 0.83 of 131,072 and 0.62 of 50,257, which begin anywhere; of binary32 0.92 to 1.07, but 0.79 of 16,384,
 // and 0.84 of 50,257 (H200).
 //
-// What went to memory and back: places of 64 bits, of which a turn of a block's threads needs several, and vectors shifted to where their
-// numbers begin (of 50,257 numbers of binary32 2.4 TB/s in place of 3.6).
+// What spilled registers: places of 64 bits, of which a turn of a block's threads needs several, and shifting vectors to where their
+// numbers begin (rows of 50,257 numbers of binary32 had 2.4 TB/s in place of 3.6).
 //
 // Compiled with ELEMENT and LAYOUT (load/array.cuh; ALIGNED: every group begins at a multiple of 16 bytes), and
 //   PLAN_WARPS  of a block of the plan
@@ -157,8 +157,7 @@ __device__ inline void add_turn(MomentSums& sums, const Code* data, const Code* 
     for (int i = 0; i < TOGETHER; ++i) asked.template add_to<false, ARE_ALL>(sums, i, data, other, left, i * TURN, pivot);
 }
 
-// The loads from `at` on of every TURN-th vector, up to the end of a chunk.  Places are of 32 bits and count what is left: of 64 bits,
-// from the chunk's beginning on, what a turn needs beside its numbers went to memory and back.
+// The loads from `at` on of every TURN-th vector, up to the end of a chunk.
 __device__ inline void add_turns(MomentSums& sums, const Code* chunk, const Code* other, int length, double pivot, int at) {
     constexpr int STEP = TOGETHER * TURN;
     const Code *data = chunk + at, *beside = TERM == PRODUCT ? other + at : nullptr;

@@ -70,8 +70,8 @@ struct Beside {
     }
 };
 
-// With CODES centred numbers are converted again from here on: converted ones take twice the registers, and of rows of 32,768 numbers of
-// bfloat16 116 words went to memory.  Of those that are not centred more do so with it.
+// With CODES centred numbers are converted again from here on: converted ones take twice the registers, and rows of 32,768 numbers of
+// bfloat16 spilled 116 words.  Norms that are not centred spill more words with this than without.
 __device__ inline void forget_numbers(OwnNumbers& own) {
 #if CODES && CENTRED
 #pragma unroll

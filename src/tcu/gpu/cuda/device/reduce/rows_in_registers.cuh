@@ -12,8 +12,9 @@
 //   CONVERTED  1: terms become whole numbers by conversions to 64 bits; 0: by additions (Terms)
 //   CODES    1: 16-bit numbers alone are kept, and what is made of them is made again; so a thread has room for twice as many
 //   PASSES   1: several passes over a row; 0: it is kept
-//   STRAIGHT 1: of WHOLE loads nobody asks whether the row has numbers, which it must have then: one text without branches, which has the
-//            fewest instructions; 0: each thread asks, and the compiler does not make of all numbers at once what takes more registers
+//   STRAIGHT 1: WHOLE loads are made without asking whether the row has numbers, which it must have then: code without branches has the
+//            fewest instructions; 0: each thread asks, and these branches keep the compiler from converting all numbers at once, for which
+//            registers may be too few
 //
 // An instruction for each number counts: of 16-bit numbers memory has 2.3·10^12 a second, and the multiprocessors of an H200
 // 33·10^12 instructions.  So numbers are converted from the words that hold two of them, nobody asks whether a number of a whole
@@ -234,7 +235,8 @@ __device__ inline int thread_of_row() {
     return static_cast<int>(warp::opaque(threadIdx.x % ROW_THREADS));
 }
 
-// The row that this thread reads: of a block that has fewer rows than room for them, some read the last one, too, and write nothing.
+// The row that this thread reads.  Where the last block has room for more rows than are left, threads without a row read the last one and
+// write nothing.
 __device__ inline i64 row_to_read(i64 rows) { return WARPS > 1 ? row_number() : min(row_number(), rows - 1); }
 __device__ inline bool has_row(i64 rows) { return WARPS > 1 || row_number() < rows; }
 
@@ -437,7 +439,8 @@ __device__ inline void store(const RowInMemory& row, ResultNumber* out, RowIndex
     store_at_places(row, out, first, [](RowIndex) {}, finished);
 }
 
-// Which talk of a row's blocks is the first of sums, behind those of largest numbers, and which is behind that of one sum.
+// The first talk of a row's blocks that is about a sum, behind those about largest numbers; and the first that is free in a kernel with
+// one sum.
 constexpr int TALK_OF_SUM = 2, FURTHER_TALK = 3;
 
 #if CLUSTER > 1
